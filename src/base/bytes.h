@@ -19,6 +19,8 @@ inline constexpr std::size_t kCacheLine = 64;
 constexpr std::uint64_t align_up(std::uint64_t n, std::uint64_t alignment) {
   return (n + alignment - 1) & ~(alignment - 1);
 }
-constexpr std::uint64_t div_ceil(std::uint64_t n, std::uint64_t d) { return (n + d - 1) / d; }
+constexpr std::uint64_t div_ceil(std::uint64_t n, std::uint64_t d) {
+  return (n + d - 1) / d;
+}
 
 }  // namespace orlop

@@ -3,8 +3,9 @@
 //
 //   CHECK(cond)             always; prints file:line and the condition, aborts.
 //   CHECK(cond, "text")     the same with a reason.
-//   DCHECK(cond)            hot paths; only when ORLOP_DCHECK is defined (test and sanitizer builds).
-//   SOMETIMES(cond, "name") counts that a rare state was reached; only in simulation builds.
+//   DCHECK(cond)            hot paths; only when ORLOP_DCHECK is defined (test and sanitizer
+//   builds). SOMETIMES(cond, "name") counts that a rare state was reached; only in simulation
+//   builds.
 #pragma once
 
 namespace orlop {
@@ -12,7 +13,7 @@ namespace orlop {
 [[noreturn]] void check_failed(const char* file, int line, const char* condition,
                                const char* reason = "");
 
-// Simulation builds count reached states by name; defined by the simulator.
+// Simulation builds count reached states by name; read the counts through base/sometimes.h.
 void sometimes_reached(const char* name);
 
 }  // namespace orlop

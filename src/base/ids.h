@@ -18,16 +18,16 @@ struct Id {
   constexpr explicit operator bool() const { return value != 0; }
 };
 
-using SlotId = Id<struct SlotIdTag, std::uint32_t>;              // 0 = none
-using Generation = Id<struct GenerationTag, std::uint32_t>;      // grows at every reuse of a slot
-using SlabId = Id<struct SlabIdTag, std::uint32_t>;              // 0-based
-using ClientId = Id<struct ClientIdTag, std::uint32_t>;          // issued by the keeper; 0 = none
-using PutId = Id<struct PutIdTag, std::uint64_t>;                // client id << 32 | client's sequence
+using SlotId = Id<struct SlotIdTag, std::uint32_t>;          // 0 = none
+using Generation = Id<struct GenerationTag, std::uint32_t>;  // grows at every reuse of a slot
+using SlabId = Id<struct SlabIdTag, std::uint32_t>;          // 0-based
+using ClientId = Id<struct ClientIdTag, std::uint32_t>;      // issued by the keeper; 0 = none
+using PutId = Id<struct PutIdTag, std::uint64_t>;            // client id << 32 | client's sequence
 using NamespaceIndex = Id<struct NamespaceIndexTag, std::uint32_t>;  // changes at flush; 0 = none
-using NamespaceRow = Id<struct NamespaceRowTag, std::uint32_t>;  // row of the namespace table
-using RequestId = Id<struct RequestIdTag, std::uint64_t>;        // per client, never reused
-using SegmentId = Id<struct SegmentIdTag, std::uint64_t>;        // identity of the memory contents
-using Incarnation = Id<struct IncarnationTag, std::uint64_t>;    // identity of a daemon life
+using NamespaceRow = Id<struct NamespaceRowTag, std::uint32_t>;      // row of the namespace table
+using RequestId = Id<struct RequestIdTag, std::uint64_t>;            // per client, never reused
+using SegmentId = Id<struct SegmentIdTag, std::uint64_t>;      // identity of the memory contents
+using Incarnation = Id<struct IncarnationTag, std::uint64_t>;  // identity of a daemon life
 
 constexpr PutId make_put_id(ClientId client, std::uint32_t sequence) {
   return PutId{(std::uint64_t{client.value} << 32) | sequence};

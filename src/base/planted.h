@@ -5,6 +5,10 @@
 //   if (!PLANTED(kFenceMissing)) full_fence();
 #pragma once
 
+#include <optional>
+#include <span>
+#include <string_view>
+
 namespace orlop {
 
 enum class PlantedBug {
@@ -23,6 +27,12 @@ enum class PlantedBug {
   kRecoveryBySlot,              // recovery: decides by slot instead of by group
   kRemovedGroupResurrected,     // recovery: a doomed Retiring slot counts as present
 };
+
+// Every bug but kNone, in the order of the enum. A new bug also goes into planted.cpp.
+std::span<const PlantedBug> all_planted_bugs();
+// Stable lower-case name ("fence_missing"), for command lines and reports.
+std::string_view to_string(PlantedBug bug);
+std::optional<PlantedBug> planted_bug_from_name(std::string_view name);
 
 #ifdef ORLOP_SIMULATION
 extern PlantedBug g_planted_bug;  // set by the test that runs the simulation
