@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// The channel of one client: a memfd, read-write for that client and for the node.
+//
+//   header | request ring | response ring | arena | ledger bitmap | ledger cells | touch ring | plans
+//
+// Ownership: the client writes everything but the response ring's cells and tail, the answers in
+// the arena, and the request ring's head. The node never writes the `plans` part: a late answer
+// must not become somebody's value_ptrs[].
+// The node trusts nothing in it: it copies before it validates, uses its own copy of the geometry
+// (ChannelGeometry it created the channel with), and masks every index.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "orlop/error.h"
+#include "segment/atomics.h"
+
+namespace orlop::segment {
+
+inline constexpr std::uint64_t kChannelMagic = 0x31484350'4f4c524fULL;  // "ORLOPCH1"
+inline constexpr std::uint32_t kRingCells = 256;          // power of two, both rings
+inline constexpr std::uint32_t kCellsPerChunk = 64;       // ledger cells per chunk
+inline constexpr std::uint32_t kDefaultLedgerCells = 1'000'000;
+inline constexpr std::uint32_t kDefaultTouchCells = 65'536;      // power of two
+inline constexpr std::uint64_t kDefaultArenaBytes = 8 * kMiB;
+inline constexpr std::uint64_t kDefaultPlanBytes = 16 * kMiB;
+
+// Sizes and offsets inside a channel; computed by both sides from the same four numbers.
+struct ChannelGeometry {
+  std::uint32_t ledger_chunks = 0;
+  std::uint32_t touch_cells = 0;
+  std::uint64_t arena_bytes = 0;
+  std::uint64_t plan_bytes = 0;
+  std::uint64_t request_ring_offset = 0, response_ring_offset = 0, arena_offset = 0;
+  std::uint64_t bitmap_offset = 0, cells_offset = 0, touch_offset = 0, plan_offset = 0;
+  std::uint64_t total_bytes = 0;
+  constexpr bool operator==(const ChannelGeometry&) const = default;
+};
+struct ChannelSizes {
+  std::uint32_t ledger_cells = kDefaultLedgerCells;  // rounded up to whole chunks
+  std::uint32_t touch_cells = kDefaultTouchCells;    // power of two
+  std::uint64_t arena_bytes = kDefaultArenaBytes;    // 64 KiB .. 1 GiB
+  std::uint64_t plan_bytes = kDefaultPlanBytes;      // 64 KiB .. 1 GiB
+};
+// Errors name the field, its value and its limits.
+Result<ChannelGeometry> make_channel_geometry(const ChannelSizes& sizes);
+
+// 64 bytes. `body` lies in the arena: request bytes first, then room for the answer.
+struct RingMessage {
+  std::uint32_t code = 0;             // protocol/messages.h
+  std::uint32_t ring_generation = 0;  // grows at every reset by the client
+  std::uint64_t request_id = 0;       // the answer carries the same
+  std::uint32_t body_offset = 0;      // in the arena
+  std::uint32_t body_bytes = 0;       // request + answer room (request), answer bytes (response)
+  std::uint64_t args[5] = {0, 0, 0, 0, 0};
+};
+static_assert(sizeof(RingMessage) == 64);
+
+struct ChannelHeader {
+  std::uint64_t magic;
+  std::uint32_t abi;
+  std::uint32_t client_id;
+  ChannelSizes sizes;
+  // Written by the client.
+  alignas(64) Atomic<std::uint32_t> request_tail;
+  alignas(64) Atomic<std::uint32_t> response_head;
+  alignas(64) Atomic<std::uint32_t> client_sleeping;  // doorbell flag: client is about to sleep
+  alignas(64) Atomic<std::uint32_t> touch_tail;       // total touches written, wraps
+  Atomic<std::uint32_t> ring_generation;              // of the client's latest reset
+  // Written by the node.
+  alignas(64) Atomic<std::uint32_t> request_head;
+  alignas(64) Atomic<std::uint32_t> response_tail;
+};
+static_assert(sizeof(ChannelHeader) <= kPageBytes);
+
+// Typed view over a mapped channel; owns nothing.
+class ChannelView {
+ public:
+  ChannelView() = default;
+  // Node, once, over a zeroed span of geometry.total_bytes.
+  static ChannelView format(std::span<std::byte> span, const ChannelGeometry& geometry,
+                            const ChannelSizes& sizes, ClientId client);
+  // Node after a restart, and the client: the geometry comes from the trusted side's own record.
+  static Result<ChannelView> open(std::span<std::byte> span, const ChannelGeometry& geometry);
+
+  ChannelHeader& header() const { return *header_; }
+  const ChannelGeometry& geometry() const { return geometry_; }
+  RingMessage* request_cells() const { return requests_; }
+  RingMessage* response_cells() const { return responses_; }
+  std::span<std::byte> arena() const { return arena_; }
+  std::span<std::byte> plans() const { return plans_; }
+  Atomic<std::uint64_t>* bitmap() const { return bitmap_; }       // one bit a chunk
+  std::uint32_t bitmap_words() const { return (geometry_.ledger_chunks + 63) / 64; }
+  Atomic<std::uint64_t>* cells() const { return cells_; }         // LedgerCell::pack()
+  Atomic<std::uint32_t>* touches() const { return touches_; }     // slot ids
+
+ private:
+  ChannelGeometry geometry_;
+  ChannelHeader* header_ = nullptr;
+  RingMessage* requests_ = nullptr;
+  RingMessage* responses_ = nullptr;
+  std::span<std::byte> arena_, plans_;
+  Atomic<std::uint64_t>* bitmap_ = nullptr;
+  Atomic<std::uint64_t>* cells_ = nullptr;
+  Atomic<std::uint32_t>* touches_ = nullptr;
+};
+
+}  // namespace orlop::segment
