@@ -1,7 +1,9 @@
 # How every room is built:
 #   orlop_room(NAME SOURCES ... [DEPS ...])        static library orlop_NAME
 #   orlop_test(NAME SOURCES ... [DEPS ...] [LABEL label] [TIMEOUT s])  GoogleTest binary NAME, registered with ctest
-#   SIMULATION on either: built a second time as orlop_NAME_sim with ORLOP_SIMULATION (instrumented
+#   orlop_test_group(GROUP)  target tests-GROUP; every test joins tests-LABEL and tests-room-ROOM, so that
+#   `ninja tests-unit` builds what `ctest -L unit` runs
+#   SIMULATION on a room: built a second time as orlop_NAME_sim with ORLOP_SIMULATION (instrumented
 #   atomics, planted bugs); only rooms base, segment, eviction and protocol have that variant.
 
 set(CMAKE_CXX_STANDARD 23)
@@ -43,6 +45,30 @@ function(orlop_room name)
   endif()
 endfunction()
 
+# The rooms of cmake/rooms.txt, lowest first.
+function(orlop_read_rooms result)
+  set(table ${CMAKE_SOURCE_DIR}/cmake/rooms.txt)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${table})
+  file(STRINGS ${table} lines REGEX "^[a-z]+:")
+  set(rooms "")
+  foreach(line ${lines})
+    string(REGEX REPLACE ":.*" "" room ${line})
+    if(NOT room STREQUAL "everyone")
+      list(APPEND rooms ${room})
+    endif()
+  endforeach()
+  set(${result} ${rooms} PARENT_SCOPE)
+endfunction()
+
+function(orlop_test_group group)
+  if(NOT TARGET tests-${group})
+    add_custom_target(tests-${group})
+  endif()
+endfunction()
+foreach(label unit simulation interleaving conformance process negative)
+  orlop_test_group(${label})
+endforeach()
+
 include(GoogleTest)
 function(orlop_test name)
   cmake_parse_arguments(R "" "LABEL;TIMEOUT" "SOURCES;DEPS" ${ARGN})
@@ -54,6 +80,11 @@ function(orlop_test name)
   if(NOT R_TIMEOUT)
     set(R_TIMEOUT 60)
   endif()
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
+  foreach(group ${R_LABEL} room-${folder})
+    orlop_test_group(${group})
+    add_dependencies(tests-${group} ${name})
+  endforeach()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
     PROPERTIES LABELS "${R_LABEL}" TIMEOUT ${R_TIMEOUT})
 endfunction()
