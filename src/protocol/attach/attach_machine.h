@@ -21,7 +21,7 @@
 
 #include "base/ids.h"
 #include "orlop/error.h"
-#include "protocol/attach.h"
+#include "protocol/attach/frames.h"
 
 namespace orlop::protocol {
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "protocol/attach.h"
+#include "protocol/attach/frames.h"
 
 namespace orlop::protocol {
 
