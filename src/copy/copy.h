@@ -49,9 +49,9 @@ struct CopyHint {
 //
 // Why a constant and not a fraction of the last-level cache: virtual machines report the host's
 // whole cache (480 MiB for the 2 CPUs of our reference machine) of which they own a sliver, and
-// what counts is a core's own cache plus its fair share. See docs/rooms/copy.md for the measured
-// crossing point behind the number.
-inline constexpr std::uint64_t kDefaultStreamBytes = 8 * 1024 * 1024;
+// what counts is a core's own cache plus its fair share. See docs/architecture/copy.md for the
+// measured crossing point behind the number.
+inline constexpr std::uint64_t kDefaultStreamBytes = 16 * 1024 * 1024;
 
 class CopyEngine {
  public:
