@@ -45,8 +45,9 @@ class ForkGuard {
 // never close it. Errors: kSystem (no pipe could be made: descriptors exhausted).
 Result<int> fork_pipe_read_end();
 
-// True when every holder of the write end of this pipe has gone. Never waits. Anything that was
-// written into the pipe is thrown away, a bounded part a call.
+// True when every holder of the write end of this pipe has gone. Never waits and never reads: watch
+// it with epoll for events 0 (EPOLLHUP comes always), not for EPOLLIN, which a peer that writes
+// into its pipe could keep up. Errors: kCorrupt (not a pipe), kSystem.
 Result<bool> fork_pipe_ended(int read_end);
 
 }  // namespace orlop

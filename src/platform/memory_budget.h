@@ -78,7 +78,4 @@ Result<BudgetReport> check_budget(const BudgetRequest& request, const MemorySour
 Result<BudgetReport> check_budget_against(const BudgetRequest& request,
                                           const MemoryAvailability& available);
 
-// "12.5 GiB"; exact bytes below 1 KiB.
-std::string bytes_text(std::uint64_t bytes);
-
 }  // namespace orlop

@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -32,8 +33,12 @@ inline constexpr std::size_t kMaxMessageDescriptors = 32;
 class UnixListener {
  public:
   UnixListener() = default;
-  UnixListener(UnixListener&&) noexcept = default;
-  UnixListener& operator=(UnixListener&& other) noexcept;
+  UnixListener(UnixListener&& other) noexcept { swap(other); }
+  UnixListener& operator=(UnixListener&& other) noexcept {
+    UnixListener taken(std::move(other));
+    swap(taken);
+    return *this;
+  }
   ~UnixListener() { close(); }
 
   // lock: held for this path (FileLock::acquire(path)); it decides between a stale socket, which is
@@ -58,6 +63,12 @@ class UnixListener {
   void forget_path() { path_.clear(); }
 
  private:
+  void swap(UnixListener& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    std::swap(path_, other.path_);
+    std::swap(device_, other.device_);
+    std::swap(inode_, other.inode_);
+  }
   FileDescriptor descriptor_;
   std::string path_;  // empty: not ours to remove
   std::uint64_t device_ = 0;
