@@ -150,8 +150,9 @@ void LruPolicy::select_group(std::uint32_t id, std::vector<Victim>& out) {
   out.push_back(
       select(GroupRef{id}, static_cast<std::uint16_t>(row.class_id), row.members, bytes, ticket));
   if (link_valid(row)) {
-    ++departing_[row.parent];
-    unpark_if_free(row.parent);
+    const std::uint32_t parent = row.parent;  // no reference may bind to a packed field
+    ++departing_[parent];
+    unpark_if_free(parent);
   }
 }
 

@@ -166,14 +166,16 @@ TEST(LruDeathTest, Freeing_a_victim_that_was_removed_stops) {
 }
 
 // One slot is a removed parent more often than its epoch can count, while children of several of
-// those lives stay: none of them may ever count for a later group.
+// those lives stay: none of them may ever count for a later group. (The last life's epoch is one in
+// which a child was kept long before.)
 TEST(Lru, Used_up_epochs_cut_old_links) {
-  constexpr std::uint32_t kLives = 2 * (LruPolicy::kMaxEpoch + 1) + 10;
+  constexpr std::uint32_t kKeepEvery = 1000;
+  constexpr std::uint32_t kLives = 2 * (LruPolicy::kMaxEpoch + 1) + kKeepEvery;
   LruPolicy lru(100);
   std::uint32_t next_orphan = 2;
   for (std::uint32_t life = 0; life < kLives; ++life) {
     lru.inserted(page(1));
-    const bool keep = life % 1000 == 0;
+    const bool keep = life % kKeepEvery == 0;
     const std::uint32_t child = keep ? next_orphan++ : 99;
     lru.inserted(page(child, 1));
     lru.removed(GroupRef{1});

@@ -52,8 +52,9 @@ void LruPolicy::validate_links() const {
     ++present[row.class_id];
     if (state_of(id) != State::kPending) resident_bytes_by_class[row.class_id] += bytes_of(id);
     if (!link_valid(row)) return;
-    ++children[row.parent];
-    if (state_of(id) == State::kPending) ++departing[row.parent];
+    const std::uint32_t parent = row.parent;  // no reference may bind to a packed field
+    ++children[parent];
+    if (state_of(id) == State::kPending) ++departing[parent];
   });
   CHECK(departing == departing_);
   for (std::uint32_t c = 0; c < kMaxClasses; ++c) {
