@@ -4,11 +4,13 @@
 //
 //   state \ call | register_copy | copy_done(ok)                | copy_done(failed) | end
 //   -------------+---------------+------------------------------+-------------------+-----------------
-//   open         | open, +1      | open, -1                     | open, stuck       | no copies: ended
+//   open         | open, +1      | open, -1                     | open, stuck       | no copies:
+//   ended
 //                |               |                              |                   | else ending
 //   ending       | refused       | -1; last one, not stuck:     | ending, stuck     | ending
 //                |               | ended                        |                   |
-//   ended        | refused       | refused                      | refused           | ended (again: no)
+//   ended        | refused       | refused                      | refused           | ended (again:
+//   no)
 //
 // stuck: a copy failed, so nobody knows whether the device still touches the memory: the plan never
 // ends; the memory comes back with the proof of this process's death.

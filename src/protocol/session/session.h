@@ -8,7 +8,8 @@
 //   * Unanswered requests are always fewer than the response ring's cells, so the node never waits.
 //   * Arena space of a request is free again only when its answer was consumed or a reset was
 //     acknowledged, never because somebody stopped waiting.
-//   * Requests that somebody waits for answer kNoRoom when there is no cell or no arena space (wait,
+//   * Requests that somebody waits for answer kNoRoom when there is no cell or no arena space
+//   (wait,
 //     consume, try again). Commits, aborts, reports and the detach never wait: they go to a private
 //     queue which pump() posts, before any new request.
 //   * A put is *held* from the moment its answer with memory was consumed until its commit was
@@ -52,9 +53,9 @@ inline constexpr std::size_t kMaxQueuedReports = 64;
 struct PutRequest {
   NamespaceRow row;
   std::uint32_t value_len = 0;
-  std::uint64_t wait_us = 0;                   // for space; the node uses min(this, 10 ms)
-  std::span<const KeyId> keys;                 // 1..kMaxKeysPerPut, unique (caller checked)
-  std::span<const std::uint32_t> group_lens;   // empty = one key per group; else sum = keys
+  std::uint64_t wait_us = 0;                  // for space; the node uses min(this, 10 ms)
+  std::span<const KeyId> keys;                // 1..kMaxKeysPerPut, unique (caller checked)
+  std::span<const std::uint32_t> group_lens;  // empty = one key per group; else sum = keys
   std::optional<KeyId> parent;
 };
 
@@ -68,8 +69,8 @@ enum class Post : std::uint8_t {
 };
 struct Posted {
   Post result = Post::kNotAttached;
-  RequestId request;  // kPosted
-  PutId put;          // kPosted, put_start
+  RequestId request{};  // kPosted
+  PutId put{};          // kPosted, put_start
 };
 
 // One answer. The caller keeps one object and passes it again: vectors keep their capacity.
@@ -80,9 +81,9 @@ struct Answer {
   PutId put;                 // put_start, commit, abort
   std::uint64_t status = kStatusOk;
   std::uint64_t args[3] = {0, 0, 0};
-  std::vector<SlotGrant> grants;   // put_start: one per key
-  std::vector<Outcome> outcomes;   // put_start: one per key; commit: one per entry
-  std::string text;                // status != ok: the error; put_start: the pool's state
+  std::vector<SlotGrant> grants;  // put_start: one per key
+  std::vector<Outcome> outcomes;  // put_start: one per key; commit: one per entry
+  std::string text;               // status != ok: the error; put_start: the pool's state
 };
 
 // A request that will never be answered (reset or give_up), or a put that is over.
@@ -137,11 +138,11 @@ class Session {
   void set_commit_cookie(PutId put, std::uint64_t cookie);
   // Open: ends now, or as soon as its copies are done. False: not held, or over already.
   bool abort(PutId put);
-  bool register_copy(PutId put);             // false: not held or not open
-  bool copy_done(PutId put, bool success);   // false: no such copy
+  bool register_copy(PutId put);            // false: not held or not open
+  bool copy_done(PutId put, bool success);  // false: no such copy
   bool holds(PutId put) const { return puts_.contains(put); }
-  std::size_t held_puts() const;             // size of the snapshot now
-  std::size_t kept_commits() const;          // committed, not answered
+  std::size_t held_puts() const;     // size of the snapshot now
+  std::size_t kept_commits() const;  // committed, not answered
 
   // ---- without waiting
   bool report(const MismatchReport& report);  // false: queue full, dropped
@@ -157,7 +158,8 @@ class Session {
   // inside (aborts are queued: pump() afterwards).
   Next next(Answer* out);
   bool answer_waiting() const { return state_ != State::kReset && !responses_.empty(); }
-  // Sets the sleep flag, full fence, looks again: true = the doorbell will ring for the next answer.
+  // Sets the sleep flag, full fence, looks again: true = the doorbell will ring for the next
+  // answer.
   bool prepare_sleep();
   void woke_up();
 
@@ -187,41 +189,44 @@ class Session {
     std::uint32_t request_bytes = 0;  // the answer begins at answer_offset() of it
   };
   struct Outstanding {
-    RequestId request;  // 0 = this entry is free
+    RequestId request{};  // 0 = this entry is free
     RequestCode code = RequestCode::kPing;
     bool abandoned = false;
-    std::uint32_t count = 0;  // keys or entries: what the answer must have
+    bool region_free = false;  // planted bug kArenaReusedAtDeadline only
+    std::uint32_t count = 0;   // keys or entries: what the answer must have
     std::uint64_t cookie = 0;
-    PutId put;
-    Region region;
+    PutId put{};
+    Region region{};
   };
   struct HeldPut {
     PlanLife life;
     bool committed = false;
+    bool forgotten = false;  // planted bug kPostedCommitForgotten only
     std::uint64_t commit_order = 0;
     std::uint64_t cookie = 0;
     std::vector<CommitEntry> entries;
   };
   struct Private {
     RequestCode code = RequestCode::kPing;
-    PutId put;
-    MismatchReport report;
-    std::uint64_t cookie = 0;
+    PutId put{};
+    MismatchReport report{};
   };
 
   Post room_for_waiting(std::uint64_t bytes) const;
-  // The ring message of a request in a fresh region; nullopt: no room.
-  std::optional<Posted> place(RequestCode code, std::uint64_t request_bytes,
-                              std::uint64_t answer_bytes, segment::RingMessage* message,
-                              std::byte** body);
-  Posted push(const segment::RingMessage& message, Outstanding entry);
+  std::optional<Region> allocate(std::uint64_t request_bytes, std::uint64_t answer_bytes);
+  RequestId push(segment::RingMessage message, const Outstanding& entry);
+  Posted post_plain(RequestCode code, std::span<const std::byte> body, std::uint64_t argument0,
+                    std::uint64_t argument1, std::uint64_t cookie);
   bool post_private(const Private& item);
   bool post_commit(PutId put);
   void finish_put(PutId put);
   Outstanding* find(RequestId request);
-  bool read_answer(const segment::RingMessage& message, const Outstanding& entry, Answer* out);
+  Next broken();
+  bool read_answer(const segment::RingMessage& message, const Outstanding& entry,
+                   Answer* out) const;
   bool deliver(const Outstanding& entry, Answer* out);
   void forget(Outstanding& entry);
+  void drop_outstanding(std::vector<Lost>* lost);
 
   segment::ControlArea area_;
   segment::ChannelView channel_;
@@ -229,9 +234,9 @@ class Session {
   State state_ = State::kAttached;
   segment::RingProducer requests_;
   segment::RingConsumer responses_;
-  std::uint32_t ring_generation_ = 1;
+  std::uint32_t ring_generation_;
   segment::RangeAllocator arena_;
-  std::vector<Region> retired_;  // of requests before a reset that is not acknowledged yet
+  std::vector<Region> retired_;           // of requests before a reset that is not acknowledged yet
   std::vector<Outstanding> outstanding_;  // kRingCells entries
   std::vector<std::uint32_t> free_entries_;
   std::uint32_t unanswered_ = 0;
@@ -243,6 +248,7 @@ class Session {
   std::deque<Private> private_queue_;
   std::size_t queued_reports_ = 0;
   bool detaching_ = false;
+  std::uint64_t detach_cookie_ = 0;
   std::uint64_t aborted_late_ = 0;
   std::uint64_t reports_dropped_ = 0;
 };
