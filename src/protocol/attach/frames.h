@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Frames of the Unix socket (SOCK_SEQPACKET): attach, resume, their answers; and of the socket pair
-// between keeper and server. Fixed layouts, native endian, one frame a packet; the first 8 bytes are
-// {magic "ORLF", kind}. Parsers check length, kind, every count; they are fuzzed.
+// between keeper and server. Fixed layouts, native endian, one frame a packet; the first 8 bytes
+// are {magic "ORLF", kind}. Parsers check length, kind, every count; they are fuzzed.
+//
+// Guarantees of decode(): never reads outside the span, allocates no more than the limits below,
+// accepts exactly what encode() makes. A frame of another ABI version is told apart from a broken
+// one (kAbiMismatch naming both versions): magic, kind and abi never move.
+// Thread: pure functions, any.
 #pragma once
 
 #include <cstdint>
@@ -20,32 +25,37 @@ namespace orlop::protocol {
 
 inline constexpr std::uint32_t kFrameMagic = 0x464c524f;  // "ORLF"
 inline constexpr std::size_t kMaxFrameBytes = 64 * 1024;
-inline constexpr std::size_t kMaxClientName = 64;
+inline constexpr std::size_t kMaxClientName = 64;  // printable ASCII, see clean_client_name()
+inline constexpr std::size_t kMaxServerEndText = 200;
 inline constexpr std::uint32_t kMaxClients = 256;  // attached at once; fd budget: 8 per client
 
 enum class FrameKind : std::uint32_t {
   // client -> server
-  kAttach = 1,    // + fd: read end of the client's fork pipe
-  kResume = 2,    // + fd: read end of the fork pipe
+  kAttach = 1,  // + fd: read end of the client's fork pipe
+  kResume = 2,  // + fd: read end of the fork pipe
   // server -> client
-  kWelcome = 3,   // + fds: control (read-only), value, channel, node doorbell, client doorbell, keeper pipe
-  kResumed = 4,   // rings may be used again (no fds: the client kept them)
-  kRefusal = 5,   // ErrorCode and text; the server closes after it
+  kWelcome =
+      3,  // + fds: control (read-only), value, channel, node doorbell, client doorbell, keeper pipe
+  kResumed = 4,  // rings may be used again (no fds: the client kept them)
+  kRefusal = 5,  // ErrorCode and text; the server closes after it (codes: attach_machine.h)
   // server -> keeper
   kHold = 10,     // + fds: channel, node doorbell, client doorbell, pidfd, fork pipe read end
   kDrop = 11,     // the channel of this client is reclaimed
   kServing = 12,  // this server is ready: recovery done, accepting
   // keeper -> server
-  kHello = 20,    // + fds: control, value, listening socket
-  kHandOver = 21, // + fds: channel, node doorbell, client doorbell, pidfd, fork pipe read end
+  kHello = 20,     // + fds: control, value, listening socket, admin socket if `admin`
+  kHandOver = 21,  // + fds: channel, node doorbell, client doorbell, pidfd, fork pipe read end
   kHandOverEnd = 22,
-  kHeld = 23,     // + fd: read end of the keeper pipe for this client; keeper holds everything
-  kStop = 24,     // graceful stop: detach nothing, answer what waits, exit
+  kHeld = 23,  // keeper holds everything. + fd: read end of this client's keeper pipe; no fd when
+               // refused
+  kStop = 24,  // graceful stop: detach nothing, answer what waits, exit
 };
 
+// Says by being sent that this instance has no channel: one that a server made for it before is
+// dropped.
 struct AttachFrame {
   std::uint32_t abi = segment::kAbiVersion;
-  std::uint64_t nonce = 0;       // of this client instance
+  std::uint64_t nonce = 0;  // of this client instance
   segment::ChannelSizes sizes;
   std::string name;
 };
@@ -55,14 +65,14 @@ struct ResumeFrame {
   SegmentId segment;
   ClientId client;
   std::uint32_t ring_generation = 0;
-  std::vector<PutId> held;       // <= kMaxHeldPuts
+  std::vector<PutId> held;  // <= kMaxHeldPuts, all of this client
 };
 struct WelcomeFrame {
   std::uint32_t abi = segment::kAbiVersion;
   SegmentId segment;
   Incarnation incarnation;
   ClientId client;
-  segment::ChannelSizes sizes;   // granted
+  segment::ChannelSizes sizes;  // granted
   std::uint64_t control_bytes = 0, value_bytes = 0;
 };
 struct ResumedFrame {
@@ -74,14 +84,14 @@ struct RefusalFrame {
 };
 struct HoldFrame {
   std::uint64_t nonce = 0;
-  std::uint64_t attach = 0;      // server's own number of this attach; kHeld echoes it
-  std::uint32_t pid = 0;         // for display
+  std::uint64_t attach = 0;  // server's own number of this attach; kHeld echoes it
+  std::uint32_t pid = 0;     // for display
   segment::ChannelSizes sizes;
   std::string name;
 };
 struct HeldFrame {
   std::uint64_t attach = 0;
-  ClientId client;               // issued by the keeper; 0 = refused (text says why)
+  ClientId client;  // issued by the keeper; 0 = refused (text says why)
   std::string text;
 };
 struct DropFrame {
@@ -89,9 +99,15 @@ struct DropFrame {
 };
 struct HelloFrame {
   SegmentId segment;
-  Incarnation incarnation;
-  bool cold = false;             // the control area is not formatted yet
-  std::uint32_t channels = 0;    // number of kHandOver frames that follow
+  Incarnation incarnation;     // of this server; new at every start
+  bool cold = false;           // no server has served this segment yet: formatted, empty
+  bool admin = false;          // an admin socket comes with it
+  std::uint32_t channels = 0;  // number of kHandOver frames that follow
+  std::uint32_t restarts = 0;  // servers that ended before this one
+  std::uint32_t keeper_pid = 0;
+  MonoNs keeper_started = 0;  // CLOCK_MONOTONIC: uptime of the node
+  std::uint64_t control_bytes = 0, value_bytes = 0;
+  std::string last_end;  // how the server before ended, in words; empty: none was
 };
 struct HandOverFrame {
   ClientId client;
@@ -114,12 +130,20 @@ Bytes encode(const HelloFrame&);
 Bytes encode(const HandOverFrame&);
 Bytes encode_bare(FrameKind kind);  // kServing, kHandOverEnd, kStop
 
+// Cut to kMaxClientName, other than printable ASCII replaced by '_'. What a client sends as its
+// name.
+std::string clean_client_name(std::string_view name);
+
 // Kind of a frame; an error for anything that is no frame of ours.
 Result<FrameKind> frame_kind(std::span<const std::byte> frame);
 // Each fails with kInvalidArgument and the field's name when the frame is not exactly one of these.
 template <class Frame>
 Result<Frame> decode(std::span<const std::byte> frame);  // specialised for every struct above
-// Descriptors that must come with a kind; anything else is refused.
-unsigned descriptors_of(FrameKind kind);
+// Descriptors that must come with a kind (least..most); anything else is refused.
+struct DescriptorRange {
+  unsigned least = 0, most = 0;
+  constexpr bool operator==(const DescriptorRange&) const = default;
+};
+DescriptorRange descriptors_of(FrameKind kind);
 
 }  // namespace orlop::protocol
