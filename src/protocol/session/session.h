@@ -53,10 +53,10 @@ inline constexpr std::size_t kMaxQueuedReports = 64;
 struct PutRequest {
   NamespaceRow row;
   std::uint32_t value_len = 0;
-  std::uint64_t wait_us = 0;                  // for space; the node uses min(this, 10 ms)
-  std::span<const KeyId> keys;                // 1..kMaxKeysPerPut, unique (caller checked)
-  std::span<const std::uint32_t> group_lens;  // empty = one key per group; else sum = keys
-  std::optional<KeyId> parent;
+  std::uint64_t wait_us = 0;                    // for space; the node uses min(this, 10 ms)
+  std::span<const KeyId> keys;                  // 1..kMaxKeysPerPut, unique (caller checked)
+  std::span<const std::uint32_t> group_lens{};  // empty = one key per group; else sum = keys
+  std::optional<KeyId> parent{};
 };
 
 enum class Post : std::uint8_t {
@@ -141,7 +141,7 @@ class Session {
   bool register_copy(PutId put);            // false: not held or not open
   bool copy_done(PutId put, bool success);  // false: no such copy
   bool holds(PutId put) const { return puts_.contains(put); }
-  std::size_t held_puts() const;     // size of the snapshot now
+  std::size_t held_puts() const { return puts_.size(); }  // size of the snapshot now
   std::size_t kept_commits() const;  // committed, not answered
 
   // ---- without waiting
