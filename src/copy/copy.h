@@ -47,10 +47,12 @@ struct CopyHint {
 // Batches of at least this many bytes are written around the cache (non-temporal stores), smaller
 // ones through it, where the reader finds them.
 //
-// Why a constant and not a fraction of the last-level cache: virtual machines report the host's
-// whole cache (480 MiB for the 2 CPUs of our reference machine) of which they own a sliver, and
-// what counts is a core's own cache plus its fair share. See docs/architecture/copy.md for the
-// measured crossing point behind the number.
+// Why a constant and not a share of the last-level cache: a virtual machine reports its host's
+// whole cache (480 MiB for the 2 CPUs of our reference machine), of which it owns a changing
+// sliver. There the two ways cross between 32 and 64 MiB when the host is quiet; from 4 MiB up to
+// there streaming costs 8 %, above (and wherever neighbours take the cache) it gains 30 %. Half the
+// lower end is the cheap side to err on. Table: docs/architecture/copy.md; on another machine:
+// ORLOP_COPY_STREAM_BYTES.
 inline constexpr std::uint64_t kDefaultStreamBytes = 16 * 1024 * 1024;
 
 class CopyEngine {

@@ -26,7 +26,7 @@ struct CopyBenchOptions {
   // Bytes a cached turn copies, over and over the cached set.
   std::size_t cached_turn_bytes = std::size_t{32} << 20;
   int cached_rounds = 15;
-  int memory_rounds = 5;
+  int memory_rounds = 7;
   // Kinds to measure; empty = all this CPU has.
   std::vector<CopyKind> kinds;
   // nullopt: the default threshold decides (cached: ordinary stores, memory: non-temporal ones).

@@ -7,10 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <string>
-#include <thread>
 
 #include "base/check.h"
 #include "base/rng.h"
@@ -136,62 +134,6 @@ TEST_P(Copy, Out_tells_right_from_wrong) {
   EXPECT_FALSE(engine_.copy_out(target.data(), value.data(), value.size() - 1, kTestIdentity, sum));
   EXPECT_FALSE(engine_.copy_out(target.data(), value.data(), value.size(), {}, sum));
   EXPECT_FALSE(engine_.verify(value.data(), value.size(), kTestIdentity, sum ^ 1));
-}
-
-// One memfd mapped twice: what another process does to a slot while we read it.
-class TwiceMapped {
- public:
-  explicit TwiceMapped(std::size_t bytes) : bytes_(bytes) {
-    const int fd = ::memfd_create("copy-test", MFD_CLOEXEC);
-    CHECK(fd >= 0 && ::ftruncate(fd, static_cast<off_t>(bytes)) == 0);
-    ours = map(fd);
-    theirs = map(fd);
-    ::close(fd);
-  }
-  TwiceMapped(const TwiceMapped&) = delete;
-  TwiceMapped& operator=(const TwiceMapped&) = delete;
-  ~TwiceMapped() {
-    ::munmap(ours, bytes_);
-    ::munmap(theirs, bytes_);
-  }
-  std::byte* ours;
-  std::byte* theirs;
-
- private:
-  std::byte* map(int fd) const {
-    void* const mapped = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    CHECK(mapped != MAP_FAILED);
-    return static_cast<std::byte*>(mapped);
-  }
-  std::size_t bytes_;
-};
-
-// A writer that never stops must not get a wrong page past the check: the sum is always that of the
-// bytes delivered. (Which bytes those are is up to chance; the equality is not.)
-TEST_P(Copy, Source_changing_meanwhile_sum_is_of_delivered_bytes) {
-  constexpr std::size_t kBytes = 1'536;  // small: the writer gets around it during a copy
-  const TwiceMapped slot(kBytes);
-  std::atomic<bool> stop{false};
-  std::atomic<int> writes{0};
-  std::thread writer([&] {
-    Rng rng(12);
-    auto* const words = reinterpret_cast<std::uint64_t*>(slot.theirs);
-    while (!stop.load(std::memory_order_relaxed)) {
-      std::atomic_ref(words[rng.uniform(kBytes / 8)]).store(rng.next(), std::memory_order_relaxed);
-      writes.fetch_add(1, std::memory_order_relaxed);
-    }
-  });
-  Bytes target(kBytes + 64);
-  bool same = true;
-  // Counted in writes, not copies: both sides really ran, however fast the copies are.
-  for (std::size_t i = 0; same && writes.load(std::memory_order_relaxed) < 200'000; ++i) {
-    std::byte* const to = target.data() + i % 64;
-    const std::uint64_t sum = engine_.copy_in(to, slot.ours, kBytes, kTestIdentity);
-    same = engine_.verify(to, kBytes, kTestIdentity, sum);
-  }
-  EXPECT_TRUE(same);
-  stop = true;
-  writer.join();
 }
 
 TEST(CopyEngine, Hint_of_batch_does_not_change_results) {

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// A process that keeps writing into a slot while we read it must not get bytes past the check: what
+// is delivered is what was summed. A racing thread almost never hits the few nanoseconds between
+// two loads of one word; here the processor traps after *every instruction* of the copy and the
+// handler changes every word of the source. Any second load is seen, every time.
+#include <gtest/gtest.h>
+
+#include "copy/copy.h"
+#include "copy/test_bytes.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#include <signal.h>
+
+#include <vector>
+
+namespace orlop {
+namespace {
+
+// ThreadSanitizer holds signals back until a call that it knows, so that nothing would be changed
+// in between.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kSignalsDeferred = true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+constexpr bool kSignalsDeferred = true;
+#else
+constexpr bool kSignalsDeferred = false;
+#endif
+#else
+constexpr bool kSignalsDeferred = false;
+#endif
+
+constexpr std::size_t kWords = 160;              // blocks, single registers and pairs of each kind
+constexpr std::size_t kBytes = 8 * kWords - 3;   // and a ragged tail
+constexpr unsigned long long kTrapFlag = 0x100;  // EFLAGS.TF
+
+// What the handler changes; volatile: under the eyes of the copying code.
+alignas(64) volatile std::uint64_t source[kWords];
+volatile std::uint64_t steps;
+
+void change_source(int) {
+  for (std::size_t i = 0; i < kWords; ++i) source[i] = source[i] + 0x9e3779b97f4a7c15u;
+  steps = steps + 1;
+}
+
+std::uint64_t stepped_copy(const CopyEngine& engine, std::byte* dst) {
+  const auto* const src = reinterpret_cast<const std::byte*>(const_cast<std::uint64_t*>(source));
+  __writeeflags(__readeflags() | kTrapFlag);
+  const std::uint64_t sum = engine.copy_in(dst, src, kBytes, kTestIdentity);
+  __writeeflags(__readeflags() & ~kTrapFlag);
+  return sum;
+}
+
+class TrapHandler {
+ public:
+  TrapHandler() {
+    struct sigaction action = {};
+    action.sa_handler = change_source;
+    sigaction(SIGTRAP, &action, &former_);
+  }
+  TrapHandler(const TrapHandler&) = delete;
+  TrapHandler& operator=(const TrapHandler&) = delete;
+  ~TrapHandler() { sigaction(SIGTRAP, &former_, nullptr); }
+
+ private:
+  struct sigaction former_ = {};
+};
+
+TEST(HostileSource, Changed_after_every_instruction_sum_is_of_delivered_bytes) {
+  if (kSignalsDeferred) GTEST_SKIP() << "ThreadSanitizer defers the traps";
+  const TrapHandler handler;
+  for (const CopyKind kind : CopyEngine::supported_kinds()) {
+    for (const std::uint64_t stream_bytes : {std::uint64_t{0}, kDefaultStreamBytes}) {
+      for (const std::size_t misalignment : {0U, 16U, 3U}) {
+        const CopyEngine engine(kind, stream_bytes);
+        alignas(64) std::byte buffer[kBytes + 64];
+        std::byte* const dst = buffer + misalignment;
+        steps = 0;
+        const std::uint64_t sum = stepped_copy(engine, dst);
+        EXPECT_GT(steps, kBytes / 64) << "the traps did not come";
+        EXPECT_TRUE(engine.verify(dst, kBytes, kTestIdentity, sum))
+            << to_string(kind) << " stream_bytes " << stream_bytes << " dst + " << misalignment;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace orlop
+#endif
