@@ -85,6 +85,6 @@ function(orlop_test name)
     orlop_test_group(${group})
     add_dependencies(tests-${group} ${name})
   endforeach()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES
     PROPERTIES LABELS "${R_LABEL}" TIMEOUT ${R_TIMEOUT})
 endfunction()
