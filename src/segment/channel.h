@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The channel of one client: a memfd, read-write for that client and for the node.
 //
-//   header | request ring | response ring | arena | ledger bitmap | ledger cells | touch ring | plans
+//   header | request ring | response ring | arena | ledger bitmap | ledger cells | touch ring |
+//   plans
 //
 // Ownership: the client writes everything but the response ring's cells and tail, the answers in
 // the arena, and the request ring's head. The node never writes the `plans` part: a late answer
@@ -22,12 +23,18 @@
 namespace orlop::segment {
 
 inline constexpr std::uint64_t kChannelMagic = 0x31484350'4f4c524fULL;  // "ORLOPCH1"
-inline constexpr std::uint32_t kRingCells = 256;          // power of two, both rings
-inline constexpr std::uint32_t kCellsPerChunk = 64;       // ledger cells per chunk
+inline constexpr std::uint32_t kRingCells = 256;                        // power of two, both rings
+inline constexpr std::uint32_t kCellsPerChunk = 64;                     // ledger cells per chunk
 inline constexpr std::uint32_t kDefaultLedgerCells = 1'000'000;
-inline constexpr std::uint32_t kDefaultTouchCells = 65'536;      // power of two
+inline constexpr std::uint32_t kDefaultTouchCells = 65'536;  // power of two
 inline constexpr std::uint64_t kDefaultArenaBytes = 8 * kMiB;
 inline constexpr std::uint64_t kDefaultPlanBytes = 16 * kMiB;
+// Limits of make_channel_geometry(): an attach request is outside input.
+inline constexpr std::uint32_t kMaxLedgerCells = 1U << 26;
+inline constexpr std::uint32_t kMinTouchCells = 64;
+inline constexpr std::uint32_t kMaxTouchCells = 1U << 24;
+inline constexpr std::uint64_t kMinPartBytes = 64 * kKiB;  // arena, plans
+inline constexpr std::uint64_t kMaxPartBytes = kGiB;
 
 // Sizes and offsets inside a channel; computed by both sides from the same four numbers.
 struct ChannelGeometry {
@@ -43,8 +50,8 @@ struct ChannelGeometry {
 struct ChannelSizes {
   std::uint32_t ledger_cells = kDefaultLedgerCells;  // rounded up to whole chunks
   std::uint32_t touch_cells = kDefaultTouchCells;    // power of two
-  std::uint64_t arena_bytes = kDefaultArenaBytes;    // 64 KiB .. 1 GiB
-  std::uint64_t plan_bytes = kDefaultPlanBytes;      // 64 KiB .. 1 GiB
+  std::uint64_t arena_bytes = kDefaultArenaBytes;    // rounded up to whole pages
+  std::uint64_t plan_bytes = kDefaultPlanBytes;      // rounded up to whole pages
 };
 // Errors name the field, its value and its limits.
 Result<ChannelGeometry> make_channel_geometry(const ChannelSizes& sizes);
@@ -84,7 +91,11 @@ class ChannelView {
   // Node, once, over a zeroed span of geometry.total_bytes.
   static ChannelView format(std::span<std::byte> span, const ChannelGeometry& geometry,
                             const ChannelSizes& sizes, ClientId client);
-  // Node after a restart, and the client: the geometry comes from the trusted side's own record.
+  // The node after a restart: nothing in the span is looked at, for its client may have scribbled
+  // on the header and its ledger must be scanned all the same. CHECKs the span's size.
+  static ChannelView over(std::span<std::byte> span, const ChannelGeometry& geometry);
+  // The client: over(), and magic and ABI are as format() wrote them. The geometry comes from the
+  // attach answer, not from the span.
   static Result<ChannelView> open(std::span<std::byte> span, const ChannelGeometry& geometry);
 
   ChannelHeader& header() const { return *header_; }
@@ -93,10 +104,10 @@ class ChannelView {
   RingMessage* response_cells() const { return responses_; }
   std::span<std::byte> arena() const { return arena_; }
   std::span<std::byte> plans() const { return plans_; }
-  Atomic<std::uint64_t>* bitmap() const { return bitmap_; }       // one bit a chunk
+  Atomic<std::uint64_t>* bitmap() const { return bitmap_; }  // one bit a chunk
   std::uint32_t bitmap_words() const { return (geometry_.ledger_chunks + 63) / 64; }
-  Atomic<std::uint64_t>* cells() const { return cells_; }         // LedgerCell::pack()
-  Atomic<std::uint32_t>* touches() const { return touches_; }     // slot ids
+  Atomic<std::uint64_t>* cells() const { return cells_; }      // LedgerCell::pack()
+  Atomic<std::uint32_t>* touches() const { return touches_; }  // slot ids
 
  private:
   ChannelGeometry geometry_;

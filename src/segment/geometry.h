@@ -13,15 +13,15 @@
 
 namespace orlop::segment {
 
-inline constexpr std::uint64_t kMinSlotBytes = 4 * kKiB;       // CAP-10
-inline constexpr std::uint64_t kMaxSlabBytes = 512 * kMiB;     // CAP-1
+inline constexpr std::uint64_t kMinSlotBytes = 4 * kKiB;    // CAP-10
+inline constexpr std::uint64_t kMaxSlabBytes = 512 * kMiB;  // CAP-1
 inline constexpr std::uint64_t kDefaultMaxValueLen = 8 * kMiB;
-inline constexpr std::uint32_t kMinSlabs = 32;                 // slab <= capacity / 32
+inline constexpr std::uint32_t kMinSlabs = 32;  // slab <= capacity / 32
 inline constexpr std::uint32_t kMaxNamespaceRows = 1024;
-inline constexpr std::uint32_t kNamespaceTextBytes = 4096;     // longest descriptor text
-inline constexpr std::uint32_t kMaxSizeClasses = 256;          // at once
+inline constexpr std::uint32_t kNamespaceTextBytes = 4096;  // longest descriptor text
+inline constexpr std::uint32_t kMaxSizeClasses = 256;       // at once
 inline constexpr unsigned kBucketEntries = 7;
-inline constexpr unsigned kSlotsPerBucket = 5;                 // buckets = pow2 >= slots / 5
+inline constexpr unsigned kSlotsPerBucket = 5;  // buckets = pow2 >= slots / 5
 
 // align_up(max(value_len, 4 KiB), 4 KiB): exact fit, never a power of two. value_len > 0.
 std::uint64_t slot_bytes(std::uint64_t value_len);
@@ -41,7 +41,7 @@ struct Geometry {
   std::uint32_t slab_count = 0;
   std::uint32_t ordinals_per_slab = 0;  // slab_bytes / 4 KiB: slot ids per slab
   std::uint32_t max_index_log2 = 0;
-  std::uint32_t slot_rows = 0;          // 1 + slab_count * ordinals_per_slab; row 0 unused
+  std::uint32_t slot_rows = 0;  // 1 + slab_count * ordinals_per_slab; row 0 unused
   // Offsets in the control area, page aligned; and its total size.
   std::uint64_t slab_table_offset = 0;
   std::uint64_t namespace_table_offset = 0;
@@ -70,6 +70,9 @@ struct Geometry {
   }
   // True if a slot of this value_len lies wholly inside the value area.
   bool in_bounds(SlotId slot, std::uint32_t value_len) const;
+  // True if the numbers are what make_geometry() derives from slab_bytes and slab_count: for a
+  // geometry that was read from memory.
+  bool consistent() const;
 };
 
 // capacity: bytes of the value area, rounded down to whole slabs. Errors name the numbers:

@@ -42,31 +42,37 @@ inline IndexHash index_hash(const KeyId& key, NamespaceIndex ns) {
 // Readers: clients and the node. Takes an entry only if the slot it names is readable with the
 // wanted identity, else goes on.
 struct IndexHit {
-  SlotId slot;       // 0 = not found
-  SlotWord word;     // as read at look-up; re-check after the fence
+  SlotId slot;    // 0 = not found
+  SlotWord word;  // as read at look-up; re-check after the fence
 };
 IndexHit index_find(const ControlArea& area, IndexWord word, const KeyId& key, NamespaceIndex ns);
 void index_prefetch(const ControlArea& area, IndexWord word, const KeyId& key, NamespaceIndex ns);
 
 // The node's writer. One thread.
+//
+// During a growth the place an entry has in the old place decides what a step does: buckets before
+// next_bucket_ were copied, so inserts and erases there go to both places; what lies behind is
+// left to the slice. So no slice can double an entry or bring back an erased one.
 class KeyIndexWriter {
  public:
-  // The area's index word and places must agree (format(), or rebuild()).
+  // After format(): ready, empty. Over an area with a past: call begin_rebuild() first.
   explicit KeyIndexWriter(ControlArea area);
 
+  // The slot's row must hold the identity until erase() (growth reads it back). Never fails: if the
+  // place fills up before a growth has finished, the growth is finished here.
   void insert(const KeyId& key, NamespaceIndex ns, SlotId slot);
   // Removes the entry of exactly this slot; false if there is none.
   bool erase(const KeyId& key, NamespaceIndex ns, SlotId slot);
 
   // Asks for room for `slots` slots in all assigned slabs. If the current place is too small a
-  // growth begins (at once finished when the index is empty).
+  // growth begins (at once finished when the index is empty), or waits for punched().
   void ensure_capacity(std::uint64_t slots);
   bool growing() const { return growing_; }
   // One bounded slice (at most `buckets` source buckets) of a growth; true when it switched.
   bool grow_slice(std::uint32_t buckets);
 
   // Recovery: builds the idle place from nothing for `slots` slots; then insert() every readable
-  // slot; then publish() switches to it.
+  // slot; then publish() switches to it. Readers keep using the old place meanwhile.
   void begin_rebuild(std::uint64_t slots);
   void publish_rebuild();
 
@@ -81,15 +87,36 @@ class KeyIndexWriter {
   void validate() const;
 
  private:
-  void insert_into(unsigned place, unsigned log2, const KeyId& key, NamespaceIndex ns, SlotId slot);
-  bool erase_from(unsigned place, unsigned log2, const KeyId& key, NamespaceIndex ns, SlotId slot);
-  void switch_to(unsigned place, unsigned log2);
+  // One of the two places as far as it is used.
+  struct Place {
+    IndexBucket* bucket = nullptr;
+    std::uint32_t mask = 0;
+    unsigned log2 = 0;
+  };
+  static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
+
+  Place place(unsigned number, unsigned log2) const;
+  Place current() const { return place(word_.place, word_.log2); }
+  Place next() const { return place(word_.place ^ 1U, next_log2_); }
+  // Both return the bucket of the entry; erase_from kNowhere if there is none.
+  static std::uint32_t insert_into(const Place& p, IndexHash hash, SlotId slot);
+  static std::uint32_t erase_from(const Place& p, IndexHash hash, SlotId slot);
+  static void clear(const Place& p);
+  IndexHash hash_of_row(SlotId slot) const;
+  void copy_bucket(const Place& from, std::uint32_t bucket);
+  void prefetch_rows(const Place& from, std::uint64_t bucket) const;
+  void begin_growth();
+  void make_room();
+  void switch_to_next();
+  void validate_entries(const Place& p) const;
+  void validate_slots() const;
 
   ControlArea area_;
   IndexWord word_;
-  std::uint64_t entries_ = 0;
+  std::uint64_t entries_ = 0;  // of the place that insert() fills
   bool growing_ = false;
   bool rebuilding_ = false;
+  bool usable_ = true;             // false: the area has a past and was not rebuilt
   unsigned next_log2_ = 0;         // of the place being built
   std::uint64_t next_bucket_ = 0;  // first source bucket not yet copied
   bool idle_clean_ = true;         // the idle place is all zero

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pin ledger of a client: cells {slot, generation} in chunks of 64 with a "chunk in use" bitmap.
+// The pin ledger of a client: cells {slot, generation} in chunks of 64 with a "chunk in use"
+// bitmap.
 //
 // Ownership rule. A chunk belongs to one thread (or to nobody). A bit is set before its chunk's
 // cells and before the fence. Bitmap words change only by atomic read-modify-write. A bit is
@@ -30,27 +31,51 @@ class ChunkPool {
   std::vector<std::uint32_t> free_;  // stack: recently used first
 };
 
-// Client side: the chunks of one owner thread. Not thread-safe but for release_cell(s).
+// Client side: the chunks of one owner thread. Not thread-safe; release_cells() needs no owner.
+//
+// Plans of 64 cells and more get whole chunks; what is left, and small plans, share one chunk whose
+// bit stays set, so that a small get costs no read-modify-write.
+//
+//   ledger.chunks_missing(n) -> take that many from the pool, adopt() them -> reserve(n, cells)
+//
+// A reserved cell that still reads 0 at the next reserve() is given out again: write the cells
+// (pin_prefix) before. Cells beyond the pinned prefix come back by that rule, with no call.
 class ThreadLedger {
  public:
   explicit ThreadLedger(ChannelView channel) : channel_(channel) {}
 
-  // Makes sure that `count` empty cells are owned and their chunks' bits are set, taking chunks
-  // from the pool (caller holds the client's mutex only for that: `refill`).
-  // Returns the cells' indices in out; empty if `count` cells are not to be had.
+  // Chunks to adopt for reserve(count) to get whole chunks; 0 = reserve() will succeed. Looks at a
+  // bounded number of owned chunks only.
+  std::uint32_t chunks_missing(std::uint32_t count);
+  // Chunks from the pool, or abandoned by another thread (under the client's mutex). Sets their
+  // bits.
+  void adopt(std::span<const std::uint32_t> chunks);
+  // Replaces out by the indices of `count` empty cells whose chunks' bits are set. If chunks are
+  // missing, takes any empty cell of its chunks. False and out empty: not so many are to be had.
   bool reserve(std::uint32_t count, std::vector<std::uint32_t>& out);
-  // Chunks missing for `count` more cells; 0 = reserve() will succeed.
-  std::uint32_t chunks_missing(std::uint32_t count) const;
-  void adopt(std::span<const std::uint32_t> chunks);  // fresh from the pool
-  // Finds owned chunks whose 64 cells are all 0, clears their bits and returns them (for the pool);
-  // keeps at most `keep` of them. Call at times and at thread exit.
+  // Finds owned chunks whose 64 cells are all 0, clears their bits and appends them to out (for the
+  // pool); keeps at most `keep` of them. Call at times and, with 0, at thread exit.
   void reclaim(std::uint32_t keep, std::vector<std::uint32_t>& out);
+  // Thread exit, after reclaim(0): appends what still has pins, bits set, and owns nothing more.
+  // Another thread's ledger may adopt them.
+  void abandon(std::vector<std::uint32_t>& out);
   std::span<const std::uint32_t> owned() const { return owned_; }
 
  private:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+  void refresh(std::uint32_t position);
+  bool small_has(std::uint32_t count);
+  void take_cells(std::uint32_t position, std::uint32_t count, std::vector<std::uint32_t>& out);
+  bool reserve_leftovers(std::uint32_t count, std::vector<std::uint32_t>& out);
+  void rebuild_idle();
+
   ChannelView channel_;
-  std::vector<std::uint32_t> owned_;
-  std::vector<std::uint64_t> taken_;  // per owned chunk: cells handed out, as far as we know
+  std::vector<std::uint32_t> owned_;  // chunks; a *position* below is an index into this
+  std::vector<std::uint64_t> taken_;  // by position: cells handed out, as far as we know
+  std::vector<std::uint32_t> idle_;   // positions with no cell taken, without small_
+  std::uint32_t small_ = kNone;       // position of the chunk that small plans share
+  std::uint32_t cursor_ = 0;          // position last looked at for released chunks
 };
 
 // Any thread: ends pins. Store-release: all reads of the bytes come before it.
@@ -71,7 +96,8 @@ std::uint64_t scan_ledger(const ChannelView& channel, std::span<const std::uint6
       if (chunk >= chunks) break;  // hostile bit
       Atomic<std::uint64_t>* cells = channel.cells() + std::uint64_t{chunk} * kCellsPerChunk;
       for (std::uint32_t i = 0; i < kCellsPerChunk; ++i) {
-        const std::uint64_t packed = cells[i].load(std::memory_order_relaxed);
+        // Acquire: partner of release_cells; the holder's reads are over before memory is reused.
+        const std::uint64_t packed = cells[i].load(std::memory_order_acquire);
         if (packed == 0) continue;
         ++*pinned_cells;
         const LedgerCell cell = LedgerCell::unpack(packed);

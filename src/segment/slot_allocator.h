@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Free slots of the node, by size class: which slab belongs to which class, and runs of adjacent
-// free slots for one batch. Private memory of the node (one bit a slot); rebuilt from the slot
-// table. It decides nothing about states: callers store the words.
+// free slots for one batch. Private memory of the node (half a byte a slot of assigned slabs);
+// rebuilt from the slot table. It decides nothing about states: callers store the words.
 //
-// Thread: the node's one. All results are deterministic.
+// A take costs O(log slots) per run it has to use, however fragmented the class is; it allocates
+// only when a slab is assigned. Thread: the node's one. All results are deterministic.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +13,27 @@
 
 #include "base/ids.h"
 #include "segment/control_area.h"
+#include "segment/free_runs.h"
+#include "segment/max_tree.h"
 
 namespace orlop::segment {
 
 struct ClassStats {
-  std::uint32_t slot_pages = 0;    // slot size in 4 KiB units
+  std::uint32_t slot_pages = 0;  // slot size in 4 KiB units
   std::uint32_t slabs = 0;
-  std::uint64_t total_slots = 0;   // of its slabs
+  std::uint64_t total_slots = 0;  // of its slabs
   std::uint64_t free_slots = 0;
 };
 
 class SlotAllocator {
  public:
+  // Reads the slab table; every slot of an assigned slab counts as free until mark_used().
   explicit SlotAllocator(ControlArea area);
 
   // Takes up to `count` slots of the class for value_len; assigns common slabs as needed (storing
   // the slab's class word first). One run of adjacent slots when the class has one (ascending ids),
-  // else few long runs. Appends to out; returns how many were taken.
+  // else few long runs, the longest first. Fragments of the class are used before another slab is
+  // assigned. Appends to out; returns how many were taken (0 if a value does not fit into a slab).
   std::uint32_t take(std::uint32_t value_len, std::uint32_t count, std::vector<SlotId>& out);
   // The slot's word is Free (stored by the caller).
   void give_back(SlotId slot);
@@ -36,7 +41,8 @@ class SlotAllocator {
   // after the constructor read the slab table.
   void mark_used(SlotId slot);
 
-  // Slots that take() could give now: free in the class + in common slabs.
+  // Slots that take() could give now: free in the class + in common slabs + in wholly free slabs of
+  // other classes.
   std::uint64_t available(std::uint32_t value_len) const;
   std::uint64_t total_possible(std::uint32_t value_len) const;  // its slabs + all common slabs
   std::uint64_t assigned_slots() const;  // of all assigned slabs; size of the key index
@@ -52,16 +58,38 @@ class SlotAllocator {
 
  private:
   struct Slab {
-    std::uint32_t slot_pages = 0;
-    std::uint32_t slots = 0;
-    std::uint32_t free = 0;
-    std::uint32_t longest_run = 0;  // upper bound; exact after a failed search
-    std::vector<std::uint64_t> free_bits;
+    std::uint32_t slot_pages = 0;  // 0 = common
+    std::uint32_t position = 0;    // in its class's `slabs`
+    FreeRuns runs;
   };
+  struct SizeClass {
+    std::uint32_t slot_pages = 0;
+    std::uint32_t slots_per_slab = 0;
+    std::uint32_t wholly_free = 0;     // slabs
+    std::uint64_t free = 0;            // slots
+    std::vector<std::uint32_t> slabs;  // in the order of assignment, as far as none was released
+    MaxTree longest;                   // longest run, by position in `slabs`
+  };
+
+  std::uint32_t pages_for(std::uint64_t value_len) const;  // 0: does not fit into a slab
+  SizeClass* find_class(std::uint32_t slot_pages);
+  const SizeClass* find_class(std::uint32_t slot_pages) const;
+  SizeClass& class_for(std::uint32_t slot_pages);
+  void attach_slab(SlabId slab, std::uint32_t slot_pages);
+  void release_slab(SlabId slab);
+  SlabId first_wholly_free(const SizeClass& size_class) const;
   bool assign_slab(std::uint32_t slot_pages);
-  std::uint32_t take_run(SlabId slab, std::uint32_t want, std::vector<SlotId>& out);
+  bool reclaim_foreign_slab(std::uint32_t slot_pages);
+  std::uint32_t take_run(SizeClass& size_class, std::uint32_t want, std::vector<SlotId>& out);
+  void after_change(SizeClass& size_class, const Slab& slab, std::uint32_t free_before);
+  void validate_slab(SlabId id) const;
+
   ControlArea area_;
   std::vector<Slab> slabs_;
+  std::vector<SizeClass> classes_;     // by slot_pages, those with slabs only
+  std::vector<std::uint32_t> common_;  // stack: lowest first, then recently released first
+  std::uint64_t assigned_slots_ = 0;
+  std::uint32_t wholly_free_slabs_ = 0;  // of all classes
 };
 
 }  // namespace orlop::segment
