@@ -9,7 +9,6 @@
 #include "copy/test_bytes.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
 #include <signal.h>
 
 #include <vector>
@@ -46,9 +45,9 @@ void change_source(int) {
 
 std::uint64_t stepped_copy(const CopyEngine& engine, std::byte* dst) {
   const auto* const src = reinterpret_cast<const std::byte*>(const_cast<std::uint64_t*>(source));
-  __writeeflags(__readeflags() | kTrapFlag);
+  __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() | kTrapFlag);
   const std::uint64_t sum = engine.copy_in(dst, src, kBytes, kTestIdentity);
-  __writeeflags(__readeflags() & ~kTrapFlag);
+  __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() & ~kTrapFlag);
   return sum;
 }
 
