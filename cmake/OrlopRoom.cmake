@@ -1,8 +1,8 @@
 # How every room is built:
 #   orlop_room(NAME SOURCES ... [DEPS ...])        static library orlop_NAME
 #   orlop_test(NAME SOURCES ... [DEPS ...] [LABEL label] [TIMEOUT s])  GoogleTest binary NAME, registered with ctest
-#   orlop_test_group(GROUP)  target tests-GROUP; every test joins tests-LABEL and tests-room-ROOM, so that
-#   `ninja tests-unit` builds what `ctest -L unit` runs
+#   orlop_test_group(GROUP)  target tests-GROUP; every test joins tests-LABEL and, in src/,
+#   tests-room-ROOM, so that `ninja tests-unit` builds what `ctest -L unit` runs
 #   SIMULATION on a room: built a second time as orlop_NAME_sim with ORLOP_SIMULATION (instrumented
 #   atomics, planted bugs); only rooms base, segment, eviction and protocol have that variant.
 
@@ -80,8 +80,13 @@ function(orlop_test name)
   if(NOT R_TIMEOUT)
     set(R_TIMEOUT 60)
   endif()
-  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
-  foreach(group ${R_LABEL} room-${folder})
+  file(RELATIVE_PATH room ${CMAKE_SOURCE_DIR}/src ${CMAKE_CURRENT_SOURCE_DIR})
+  string(REGEX REPLACE "/.*" "" room ${room})
+  set(groups ${R_LABEL})
+  if(NOT room STREQUAL "..")
+    list(APPEND groups room-${room})
+  endif()
+  foreach(group ${groups})
     orlop_test_group(${group})
     add_dependencies(tests-${group} ${name})
   endforeach()

@@ -13,11 +13,12 @@ PUBLIC_C_HEADERS = {"stdint.h", "stddef.h", "stdbool.h"}
 
 
 def check(tree, rooms):
+    owners = library_owners(tree)
     for source in tree.sources:
         if source.is_cpp:
             yield from _check_includes(source, rooms)
-        elif source.is_cmake and source.room:
-            yield from _check_links(source, rooms)
+        elif source.is_cmake and source.room in rooms.below:
+            yield from _check_links(source, rooms, owners)
         if source.room and source.room not in rooms.below:
             yield Violation(source.path, 1, "layering", f"'{source.room}' is no room of cmake/rooms.txt")
 
@@ -65,27 +66,41 @@ def _room_include(source, include, rooms):
     return None
 
 
-def _check_links(source, rooms):
+def _commands(source, names):
+    """The calls of these CMake commands: (offset of the arguments, arguments)."""
     text = re.sub(r"#[^\n]*", lambda m: " " * len(m[0]), source.text)
-    room = source.room
-    for call in re.finditer(r"\b(orlop_room|orlop_library|orlop_test|target_link_libraries|add_dependencies)\s*\(([^)]*)\)", text):
-        for word in re.finditer(r"\borlop_\w+", call[2]):
-            why = _link(room, word[0], rooms)
+    for call in re.finditer(rf"\b(?:{names})\s*\(([^)]*)\)", text):
+        yield call.start(1), call[1]
+
+
+def library_owners(tree):
+    """library -> the room in whose folder it is defined. A room may have several."""
+    owners = {}
+    for source in tree.sources:
+        if source.is_cmake and source.room:
+            for _, arguments in _commands(source, "orlop_room"):
+                owners["orlop_" + arguments.split()[0]] = source.room
+            for _, arguments in _commands(source, "add_library"):
+                owners[arguments.split()[0]] = source.room
+    return owners
+
+
+def _check_links(source, rooms, owners):
+    names = "orlop_room|orlop_test|target_link_libraries|add_dependencies"
+    for start, arguments in _commands(source, names):
+        for word in re.finditer(r"(?<!\S)orlop_\w+", arguments):
+            why = _link(source.room, word[0], rooms, owners)
             if why:
-                line = source.line_of(call.start(2) + word.start())
-                yield Violation(source.path, line, "layering", why)
+                yield Violation(source.path, source.line_of(start + word.start()), "layering", why)
 
 
-def _link(room, library, rooms):
-    if room not in rooms.below:
-        return None
-    name = library.removeprefix("orlop_").removesuffix("_sim")
-    if library == LOG_LIBRARY:
+def _link(room, library, rooms, owners):
+    base_name = library.removesuffix("_sim")
+    if base_name == LOG_LIBRARY:
         return f"room '{room}' is pure and does not log" if room in rooms.pure else None
-    # orlop_ROOM or a part of a room, orlop_ROOM_part.
-    owner = name.split("_")[0]
-    if owner not in rooms.below:
-        return f"'{library}' belongs to no room of cmake/rooms.txt"
+    owner = owners.get(base_name)
+    if owner is None:
+        return f"no folder of src/ defines '{library}'"
     if not rooms.may_use(room, owner):
-        return f"room '{room}' may not link '{library}'"
+        return f"room '{room}' may not link '{library}' of room '{owner}'"
     return None

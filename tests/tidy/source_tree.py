@@ -53,7 +53,9 @@ class Source:
 
     @property
     def is_test(self):
-        return bool(re.search(r"_test\.(cpp|h|cu)$", self.path))
+        """A unit test, or what unit tests share: fake_*, test_*, *_test_*."""
+        name = self.path.rsplit("/", 1)[-1]
+        return self.is_cpp and bool(re.match(r"(fake|test)_|.*_test[_.]", name))
 
     @property
     def room(self):

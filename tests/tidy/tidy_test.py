@@ -76,22 +76,31 @@ class Layering(RuleTest):
         self.silent({"tests/simulation/x.cpp": '#include "node/keeper.h"\n#include "client/client.h"\n',
                      "bench/micro/x.cpp": '#include "cli/bench.h"\n'})
 
-    def test_link_lines(self):
-        self.silent({"src/protocol/CMakeLists.txt":
-                     "orlop_room(protocol SOURCES a.cpp DEPS orlop_segment orlop_base)  # orlop_cli\n"})
-        self.fires("layering", {"src/segment/CMakeLists.txt":
-                                "\norlop_room(segment SOURCES a.cpp\n  DEPS orlop_platform)\n"},
-                   "may not link 'orlop_platform'", 3)
-        self.fires("layering", {"src/segment/CMakeLists.txt":
-                                "orlop_test(segment_test SOURCES a.cpp DEPS orlop_runtime)\n"})
-        self.fires("layering", {"src/copy/CMakeLists.txt":
-                                "target_link_libraries(orlop_copy PUBLIC orlop_node)\n"})
-        self.fires("layering", {"src/segment/CMakeLists.txt":
-                                "orlop_room(segment SOURCES a.cpp DEPS orlop_protocol_sim)\n"})
-        self.fires("layering", {"src/segment/CMakeLists.txt":
-                                "orlop_room(segment SOURCES a.cpp DEPS orlop_log)\n"}, "does not log")
-        self.fires("layering", {"src/node/CMakeLists.txt":
-                                "orlop_room(node SOURCES a.cpp DEPS orlop_attic)\n"}, "no room")
+    def links(self, room, line, *fires_with):
+        """A tree with the libraries of three rooms and `line` in the room's CMakeLists.txt."""
+        files = {"src/base/CMakeLists.txt": "orlop_room(base SIMULATION SOURCES a.cpp)\n",
+                 "src/segment/CMakeLists.txt": "orlop_room(segment SOURCES a.cpp DEPS orlop_base)\n",
+                 "src/protocol/part/CMakeLists.txt": "orlop_room(part SOURCES a.cpp DEPS orlop_segment)\n",
+                 "src/runtime/CMakeLists.txt": "add_library(orlop_runtime STATIC a.cpp)\n"}
+        path = f"src/{room}/CMakeLists.txt"
+        files[path] = files.get(path, "\n") + line + "\n"
+        if fires_with:
+            self.fires("layering", files, *fires_with)
+        else:
+            self.silent(files)
+
+    def test_link_of_a_lower_room(self):
+        self.links("protocol", "orlop_test(x SOURCES a.cpp DEPS orlop_segment orlop_base_sim)  # orlop_cli")
+        self.links("runtime", "target_link_libraries(orlop_runtime PUBLIC orlop_part orlop_log)")
+
+    def test_link_of_a_higher_room(self):
+        self.links("segment", "orlop_test(x SOURCES a.cpp\n DEPS orlop_runtime)", "may not link 'orlop_runtime'", 3)
+        self.links("segment", "orlop_room(x SOURCES a.cpp DEPS orlop_part_sim)", "of room 'protocol'")
+        self.links("copy", "target_link_libraries(x PUBLIC orlop_segment)", "may not link 'orlop_segment'")
+
+    def test_link_of_the_log_or_the_unknown(self):
+        self.links("segment", "orlop_room(x SOURCES a.cpp DEPS orlop_log)", "does not log")
+        self.links("node", "orlop_room(x SOURCES a.cpp DEPS orlop_attic)", "no folder of src/ defines")
 
 
 class Table(unittest.TestCase):
@@ -128,7 +137,8 @@ class Purity(RuleTest):
             self.silent({"src/protocol/x.cpp": f"void f() {{ {code}\n }}\n"})
 
     def test_unit_test_beside_the_code_is_free(self):
-        self.silent({"src/segment/x_test.cpp": "#include <thread>\nstd::thread t;\n"})
+        for name in ("x_test.cpp", "fake_node.h", "test_bytes.h"):
+            self.silent({f"src/segment/{name}": "#include <thread>\nstd::thread t;\n"})
 
     def test_iteration_over_unordered(self):
         declaration = "std::unordered_map<int, std::vector<int>> by_key_;\n"
