@@ -98,6 +98,10 @@ Result<TouchReport> first_touch(const Mapping& mapping, const TouchOptions& opti
                                                  std::to_string(options.chunk_bytes) +
                                                  " bytes are not a positive multiple of 2 MiB");
   }
+  // The kernel's answer to a read-only mapping (EINVAL) is that of a kernel without populate.
+  if (mapping && !mapping.writable()) {
+    return fail(ErrorCode::kInvalidArgument, "first touch: the mapping is read-only");
+  }
   Shared shared;
   shared.data = mapping.data();
   shared.total = mapping.size();

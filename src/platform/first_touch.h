@@ -23,7 +23,7 @@ using TouchProgress = std::function<bool(std::uint64_t done_bytes, std::uint64_t
 struct TouchOptions {
   unsigned threads = 0;  // 0: the CPUs this process may use; at most kMaxTouchThreads
   std::uint64_t chunk_bytes = 64ull * 1024 * 1024;  // multiple of 2 MiB; a progress report's grain
-  TouchProgress progress;                           // may be empty
+  TouchProgress progress = {};                      // may be empty
   bool populate = true;                             // false: the fallback (for tests)
 };
 // Page zeroing saturates memory well below this on the machines we know.

@@ -90,6 +90,7 @@ Result<Mapping> Mapping::map(const MapRequest& request) {
   Mapping made;
   made.size_ = request.bytes;
   made.in_reservation_ = request.inside != nullptr;
+  made.writable_ = request.access == Access::kReadWrite;
   void* place = nullptr;
   if (made.in_reservation_) {
     place = request.inside->data() + request.inside_offset;

@@ -71,6 +71,7 @@ class Mapping {
   std::byte* data() const { return data_; }
   std::uint64_t size() const { return size_; }
   std::span<std::byte> span() const { return {data_, size_}; }
+  bool writable() const { return writable_; }
   explicit operator bool() const { return data_ != nullptr; }
 
   // Asks for transparent huge pages (MADV_HUGEPAGE). Success proves nothing: on a machine with
@@ -84,10 +85,12 @@ class Mapping {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     std::swap(in_reservation_, other.in_reservation_);
+    std::swap(writable_, other.writable_);
   }
   std::byte* data_ = nullptr;
   std::uint64_t size_ = 0;
   bool in_reservation_ = false;
+  bool writable_ = false;
 };
 
 // Bytes of the mapping that are mapped by huge pages in this process at this moment, from
