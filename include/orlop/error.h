@@ -14,14 +14,14 @@
 namespace orlop {
 
 enum class ErrorCode : std::uint16_t {
-  kInvalidArgument = 1,    // the message names argument, index and remedy; nothing was reserved
-  kWrongState = 2,         // plan or handle used twice, of the wrong kind, after its end
-  kForkedChild = 3,        // object was made by the parent of this process; open a new Client
-  kNoNode = 4,             // no node answers at the socket
-  kRefused = 5,            // the node refused us: other user, no death notice, limits
-  kAbiMismatch = 6,        // client and node are of different versions; both are named
-  kDeadline = 7,           // the caller's deadline passed
-  kNoMemory = 8,           // does not fit: budget, cgroup, memlock, huge pages; numbers in the message
+  kInvalidArgument = 1,  // the message names argument, index and remedy; nothing was reserved
+  kWrongState = 2,       // plan or handle used twice, of the wrong kind, after its end
+  kForkedChild = 3,      // object was made by the parent of this process; open a new Client
+  kNoNode = 4,           // no node answers at the socket
+  kRefused = 5,          // the node refused us: other user, no death notice, limits
+  kAbiMismatch = 6,      // client and node are of different versions; both are named
+  kDeadline = 7,         // the caller's deadline passed
+  kNoMemory = 8,  // does not fit: budget, cgroup, memlock, huge pages; numbers in the message
   kNamespaceConflict = 9,  // same digest, other descriptor; or unknown descriptor fields
   kLimit = 10,             // a fixed limit is exhausted (namespaces, clients, plans)
   kAddressInUse = 11,      // another daemon owns the socket

@@ -29,14 +29,14 @@ std::string_view to_string(Outcome outcome);
 
 // Why a read plan is shorter than asked for. One reason per plan: that of its first miss.
 enum class MissReason : std::uint8_t {
-  kNone = 0,           // all keys hit
-  kNotFound = 1,       // no readable slot has this key in this namespace
-  kRaced = 2,          // it was there and left while being pinned
-  kLedgerFull = 3,     // no free ledger cells
-  kPinBudget = 4,      // the client's pin budget is used up
-  kNotAttached = 5,    // no node yet, or the node's memory has gone
+  kNone = 0,             // all keys hit
+  kNotFound = 1,         // no readable slot has this key in this namespace
+  kRaced = 2,            // it was there and left while being pinned
+  kLedgerFull = 3,       // no free ledger cells
+  kPinBudget = 4,        // the client's pin budget is used up
+  kNotAttached = 5,      // no node yet, or the node's memory has gone
   kGroupIncomplete = 6,  // the reader's group has a missing member
-  kMismatch = 7,       // the bytes did not match their checksum
+  kMismatch = 7,         // the bytes did not match their checksum
   kDeadline = 8,
 };
 inline constexpr int kMissReasonCount = 9;
