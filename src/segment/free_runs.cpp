@@ -121,6 +121,7 @@ std::uint32_t FreeRuns::find(std::uint32_t length) const {
 
 void FreeRuns::take(std::uint32_t first, std::uint32_t count) {
   CHECK(count > 0 && first < slots_ && count <= slots_ - first);
+  settle();
   const std::uint32_t first_word = first / kWordBits;
   const std::uint32_t last_word = (first + count - 1) / kWordBits;
   std::uint32_t bit = first % kWordBits, left = count;
@@ -138,9 +139,24 @@ void FreeRuns::take(std::uint32_t first, std::uint32_t count) {
 
 void FreeRuns::give_back(std::uint32_t ordinal) {
   CHECK(ordinal < slots_ && !is_free(ordinal), "slot freed twice");
-  bits_[ordinal / kWordBits] |= std::uint64_t{1} << (ordinal % kWordBits);
+  const std::uint32_t word = ordinal / kWordBits;
+  bits_[word] |= std::uint64_t{1} << (ordinal % kWordBits);
   ++free_;
-  update(ordinal / kWordBits, ordinal / kWordBits);
+  const bool none = unsettled_first_ > unsettled_last_;
+  if (!none && word + 1 >= unsettled_first_ && word <= unsettled_last_ + 1) {
+    unsettled_first_ = std::min(unsettled_first_, word);
+    unsettled_last_ = std::max(unsettled_last_, word);
+    return;
+  }
+  settle();
+  unsettled_first_ = unsettled_last_ = word;
+}
+
+void FreeRuns::settle() {
+  if (unsettled_first_ > unsettled_last_) return;
+  update(unsettled_first_, unsettled_last_);
+  unsettled_first_ = 1;
+  unsettled_last_ = 0;
 }
 
 }  // namespace orlop::segment

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "base/check.h"
 #include "base/planted.h"
@@ -106,10 +107,10 @@ std::uint32_t ThreadLedger::chunks_missing(std::uint32_t count) {
 bool ThreadLedger::reserve(std::uint32_t count, std::vector<std::uint32_t>& out) {
   out.clear();
   if (chunks_missing(count) != 0) return reserve_leftovers(count, out);
+  out.reserve(count);
   for (std::uint32_t whole = count / kCellsPerChunk; whole > 0; --whole) {
-    const std::uint32_t position = idle_.back();
+    take_chunk(idle_.back(), out);
     idle_.pop_back();
-    take_cells(position, kCellsPerChunk, out);
   }
   const std::uint32_t rest = count % kCellsPerChunk;
   if (rest == 0) return true;
@@ -120,6 +121,14 @@ bool ThreadLedger::reserve(std::uint32_t count, std::vector<std::uint32_t>& out)
   }
   take_cells(small_, rest, out);
   return true;
+}
+
+void ThreadLedger::take_chunk(std::uint32_t position, std::vector<std::uint32_t>& out) {
+  taken_[position] = kAllTaken;
+  const std::size_t at = out.size();
+  out.resize(at + kCellsPerChunk);
+  std::iota(out.begin() + static_cast<std::ptrdiff_t>(at), out.end(),
+            owned_[position] * kCellsPerChunk);
 }
 
 // Takes the first free cells of an owned chunk, at most `count`.

@@ -66,6 +66,7 @@ class ThreadLedger {
 
   void refresh(std::uint32_t position);
   bool small_has(std::uint32_t count);
+  void take_chunk(std::uint32_t position, std::vector<std::uint32_t>& out);
   void take_cells(std::uint32_t position, std::uint32_t count, std::vector<std::uint32_t>& out);
   bool reserve_leftovers(std::uint32_t count, std::vector<std::uint32_t>& out);
   void rebuild_idle();
@@ -81,12 +82,10 @@ class ThreadLedger {
 // Any thread: ends pins. Store-release: all reads of the bytes come before it.
 void release_cells(ChannelView channel, std::span<const std::uint32_t> cells);
 
-// Node side: one pass over the used chunks of one ledger. `interesting` is a bitmap by slot id; for
-// every cell whose slot is marked there, calls on_hit(LedgerCell). Returns cells read. Also counts
-// non-empty cells in *pinned_cells.
-template <class OnHit>
-std::uint64_t scan_ledger(const ChannelView& channel, std::span<const std::uint64_t> interesting,
-                          std::uint64_t* pinned_cells, OnHit&& on_hit) {
+// Node side: one pass over the used chunks of one ledger; calls on_cell(LedgerCell) for every cell
+// that is not empty. What a cell names is a client's writing: unchecked. Returns cells read.
+template <class OnCell>
+std::uint64_t for_each_held_cell(const ChannelView& channel, OnCell&& on_cell) {
   std::uint64_t read = 0;
   const std::uint32_t chunks = channel.geometry().ledger_chunks;
   for (std::uint32_t w = 0; w < channel.bitmap_words(); ++w) {
@@ -98,17 +97,25 @@ std::uint64_t scan_ledger(const ChannelView& channel, std::span<const std::uint6
       for (std::uint32_t i = 0; i < kCellsPerChunk; ++i) {
         // Acquire: partner of release_cells; the holder's reads are over before memory is reused.
         const std::uint64_t packed = cells[i].load(std::memory_order_acquire);
-        if (packed == 0) continue;
-        ++*pinned_cells;
-        const LedgerCell cell = LedgerCell::unpack(packed);
-        const std::uint64_t word = cell.slot.value >> 6;
-        if (word < interesting.size() && (interesting[word] >> (cell.slot.value & 63) & 1))
-          on_hit(cell);
+        if (packed != 0) on_cell(LedgerCell::unpack(packed));
       }
       read += kCellsPerChunk;
     }
   }
   return read;
+}
+
+// The same for the slots of `interesting`, a bitmap by slot id: calls on_hit(LedgerCell) for every
+// cell whose slot is marked there. Also counts non-empty cells in *pinned_cells.
+template <class OnHit>
+std::uint64_t scan_ledger(const ChannelView& channel, std::span<const std::uint64_t> interesting,
+                          std::uint64_t* pinned_cells, OnHit&& on_hit) {
+  return for_each_held_cell(channel, [&](LedgerCell cell) {
+    ++*pinned_cells;
+    const std::uint64_t word = cell.slot.value >> 6;
+    if (word < interesting.size() && (interesting[word] >> (cell.slot.value & 63) & 1))
+      on_hit(cell);
+  });
 }
 
 }  // namespace orlop::segment

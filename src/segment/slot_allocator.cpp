@@ -117,8 +117,8 @@ bool SlotAllocator::assign_slab(std::uint32_t slot_pages) {
   return true;
 }
 
-// Brings the class's sums up to date after `slab.runs` changed.
-void SlotAllocator::after_change(SizeClass& c, const Slab& slab, std::uint32_t free_before) {
+// Brings the class's counts up to date after `slab.runs` changed.
+void SlotAllocator::count_change(SizeClass& c, const Slab& slab, std::uint32_t free_before) {
   const std::uint32_t free_now = slab.runs.free(), all = slab.runs.slots();
   c.free += free_now;
   c.free -= free_before;
@@ -130,7 +130,15 @@ void SlotAllocator::after_change(SizeClass& c, const Slab& slab, std::uint32_t f
     ++c.wholly_free;
     ++wholly_free_slabs_;
   }
-  c.longest.set(slab.position, slab.runs.longest());
+}
+
+// Lets the class know the longest run of the slab that slots were given back to.
+void SlotAllocator::settle() {
+  if (unsettled_ == kNoSlab) return;
+  Slab& slab = slabs_[unsettled_];
+  unsettled_ = kNoSlab;
+  slab.runs.settle();
+  find_class(slab.slot_pages)->longest.set(slab.position, slab.runs.longest());
 }
 
 std::uint32_t SlotAllocator::take_run(SizeClass& c, std::uint32_t want, std::vector<SlotId>& out) {
@@ -140,7 +148,8 @@ std::uint32_t SlotAllocator::take_run(SizeClass& c, std::uint32_t want, std::vec
   const std::uint32_t before = slab.runs.free();
   const std::uint32_t first = slab.runs.find(length);
   slab.runs.take(first, length);
-  after_change(c, slab, before);
+  count_change(c, slab, before);
+  c.longest.set(slab.position, slab.runs.longest());
   const std::uint32_t id = area_.geometry().slot_id(SlabId{slab_number}, first).value;
   for (std::uint32_t i = 0; i < length; ++i) out.push_back(SlotId{id + i});
   return length;
@@ -150,6 +159,7 @@ std::uint32_t SlotAllocator::take(std::uint32_t value_len, std::uint32_t count,
                                   std::vector<SlotId>& out) {
   const std::uint32_t pages = pages_for(value_len);
   if (pages == 0) return 0;
+  settle();
   const auto free_slots = [&] {
     const SizeClass* c = find_class(pages);
     return c == nullptr ? 0 : c->free;
@@ -164,20 +174,26 @@ std::uint32_t SlotAllocator::take(std::uint32_t value_len, std::uint32_t count,
 
 void SlotAllocator::give_back(SlotId slot) {
   const Geometry& g = area_.geometry();
-  Slab& slab = slabs_[g.slab_of(slot).value];
+  const SlabId id = g.slab_of(slot);
+  Slab& slab = slabs_[id.value];
   CHECK(slab.slot_pages != 0, "slot of a common slab");
+  if (unsettled_ != id.value) settle();
+  unsettled_ = id.value;
   const std::uint32_t before = slab.runs.free();
   slab.runs.give_back(g.ordinal_of(slot));
-  after_change(*find_class(slab.slot_pages), slab, before);
+  count_change(*find_class(slab.slot_pages), slab, before);
 }
 
 void SlotAllocator::mark_used(SlotId slot) {
   const Geometry& g = area_.geometry();
   Slab& slab = slabs_[g.slab_of(slot).value];
   CHECK(slab.slot_pages != 0, "slot of a common slab");
+  settle();
+  SizeClass& c = *find_class(slab.slot_pages);
   const std::uint32_t before = slab.runs.free();
   slab.runs.take(g.ordinal_of(slot), 1);
-  after_change(*find_class(slab.slot_pages), slab, before);
+  count_change(c, slab, before);
+  c.longest.set(slab.position, slab.runs.longest());
 }
 
 std::uint64_t SlotAllocator::available(std::uint32_t value_len) const {
@@ -207,6 +223,7 @@ std::uint32_t SlotAllocator::common_slabs() const {
 }
 
 std::uint32_t SlotAllocator::release_free_slabs(std::uint32_t keep_pages, std::uint32_t limit) {
+  settle();
   std::uint32_t released = 0;
   while (released < limit && reclaim_foreign_slab(keep_pages)) ++released;
   return released;
@@ -252,7 +269,8 @@ void SlotAllocator::validate() const {
       wholly_free += slab.runs.free() == slab.runs.slots() ? 1 : 0;
       longest = std::max(longest, slab.runs.longest());
     }
-    CHECK(free == c.free && wholly_free == c.wholly_free && longest == c.longest.max());
+    CHECK(free == c.free && wholly_free == c.wholly_free);
+    CHECK(unsettled_ != kNoSlab || longest == c.longest.max());
     assigned += std::uint64_t{c.slots_per_slab} * c.slabs.size();
     slabs += c.slabs.size();
   }

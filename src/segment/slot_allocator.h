@@ -57,6 +57,7 @@ class SlotAllocator {
   void validate() const;  // O(n): bitmaps against words
 
  private:
+  static constexpr std::uint32_t kNoSlab = ~std::uint32_t{0};
   struct Slab {
     std::uint32_t slot_pages = 0;  // 0 = common
     std::uint32_t position = 0;    // in its class's `slabs`
@@ -81,7 +82,8 @@ class SlotAllocator {
   bool assign_slab(std::uint32_t slot_pages);
   bool reclaim_foreign_slab(std::uint32_t slot_pages);
   std::uint32_t take_run(SizeClass& size_class, std::uint32_t want, std::vector<SlotId>& out);
-  void after_change(SizeClass& size_class, const Slab& slab, std::uint32_t free_before);
+  void count_change(SizeClass& size_class, const Slab& slab, std::uint32_t free_before);
+  void settle();
   void validate_slab(SlabId id) const;
 
   ControlArea area_;
@@ -89,6 +91,7 @@ class SlotAllocator {
   std::vector<SizeClass> classes_;     // by slot_pages, those with slabs only
   std::vector<std::uint32_t> common_;  // stack: lowest first, then recently released first
   std::uint64_t assigned_slots_ = 0;
+  std::uint32_t unsettled_ = kNoSlab;    // slab whose runs have grown since its class was told
   std::uint32_t wholly_free_slabs_ = 0;  // of all classes
 };
 
