@@ -51,6 +51,43 @@ Result<void> set_nonblocking(int fd) {
   return {};
 }
 
+// A Unix connect waits only for room in the backlog, and a non-blocking one does not even do that
+// (EAGAIN, with nothing to poll for). So it blocks, for as long as the send timeout says.
+Result<void> limit_connect_time(int fd, MonoNs left) {
+  if (left == 0) return set_nonblocking(fd);
+  if (left == kNever) return {};
+  const MonoNs us = left / kNsPerUs + 1;  // never 0, which would mean "no limit"
+  timeval timeout{};
+  timeout.tv_sec = static_cast<time_t>(us / 1'000'000);
+  timeout.tv_usec = static_cast<suseconds_t>(us % 1'000'000);
+  if (::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) != 0) {
+    return system_failure("setsockopt(SO_SNDTIMEO)", errno);
+  }
+  return {};
+}
+
+std::unexpected<Error> connect_failure(const std::string& path, int error_number) {
+  const std::string call = "connect(" + path + ")";
+  switch (error_number) {
+    case EAGAIN:
+      return system_failure(call, error_number, "the daemon accepts nobody; see its log",
+                            ErrorCode::kDeadline);
+    case ENOENT:
+    case ENOTDIR:
+    case ECONNREFUSED:
+      return system_failure(call, error_number,
+                            "no daemon runs there: start orlopd, or set ORLOP_SOCKET",
+                            ErrorCode::kNoNode);
+    case EACCES:
+    case EPERM:
+      return system_failure(call, error_number,
+                            "the socket is open to its owner and group only (0660)",
+                            ErrorCode::kRefused);
+    default:
+      return system_failure(call, error_number);
+  }
+}
+
 // Removes a socket file that nobody answers. The lock is held, so no daemon of ours is about to.
 Result<void> clear_path(const std::string& path, const sockaddr_un& address) {
   struct stat info{};
@@ -151,36 +188,13 @@ Result<FileDescriptor> connect_unix(const std::string& path, MonoNs deadline) {
   if (!address) return std::unexpected(address.error());
   auto socket = new_socket(0);
   if (!socket) return std::unexpected(socket.error());
-  const std::string call = "connect(" + path + ")";
-  // A Unix connect waits only for room in the backlog, and a non-blocking one does not even do that
-  // (EAGAIN, with nothing to poll for). So it blocks, for as long as the send timeout says.
   for (;;) {
     const MonoNs left = time_left(deadline, monotonic_ns());
-    if (left == 0) {
-      if (auto set = set_nonblocking(socket->get()); !set) return std::unexpected(set.error());
-    } else if (left != kNever) {
-      timeval timeout{};
-      timeout.tv_sec = static_cast<time_t>(left / kNsPerSecond);
-      timeout.tv_usec = static_cast<suseconds_t>(left % kNsPerSecond / kNsPerUs) + 1;
-      if (timeout.tv_usec > 999'999) timeout.tv_usec = 999'999;
-      ::setsockopt(socket->get(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+    if (auto set = limit_connect_time(socket->get(), left); !set) {
+      return std::unexpected(set.error());
     }
     if (::connect(socket->get(), generic(*address), sizeof *address) == 0) break;
-    const int error_number = errno;
-    if (error_number == EINTR && left != 0) continue;
-    if (error_number == EAGAIN || error_number == EINTR) {
-      return system_failure(call, error_number, "the daemon accepts nobody; see its log",
-                            ErrorCode::kDeadline);
-    }
-    if (error_number == ENOENT || error_number == ECONNREFUSED || error_number == ENOTDIR) {
-      return system_failure(call, error_number,
-                            "no daemon runs there: start orlopd, or set ORLOP_SOCKET",
-                            ErrorCode::kNoNode);
-    }
-    const bool refused = error_number == EACCES || error_number == EPERM;
-    return system_failure(call, error_number,
-                          refused ? "the socket is open to its owner and group only (0660)" : "",
-                          refused ? ErrorCode::kRefused : ErrorCode::kSystem);
+    if (errno != EINTR) return connect_failure(path, errno);
   }
   if (auto set = set_nonblocking(socket->get()); !set) return std::unexpected(set.error());
   return std::move(*socket);
