@@ -24,11 +24,12 @@ inline constexpr std::uint32_t kMaxKeysPerPut = 65'535;
 inline constexpr std::uint32_t kMaxHeldPuts = 4'096;  // per client; its re-attach snapshot is one frame
 
 enum class RequestCode : std::uint32_t {
-  kOpenNamespace = 1,  // body: descriptor text. Answer args: row, current index, value_len
+  // args: text bytes. body: descriptor text. Answer args: row, current index, value_len
+  kOpenNamespace = 1,
   kPutStart = 2,       // body: PutStartBody. Answer body: SlotGrant[keys], then Outcome[keys]
   kPutCommit = 3,      // body: CommitEntry[count]. Answer body: Outcome[count]
   kPutAbort = 4,       // args: put id. Answer: status only
-  kRemove = 5,         // body: KeyId[count]. Answer args[0]: slots doomed
+  kRemove = 5,         // args: row, count. body: KeyId[count]. Answer args[0]: slots doomed
   kFlush = 6,          // args: row, 1 = whole family. Answer args[0]: namespaces flushed
   kReportMismatch = 7, // body: MismatchReport. Answer args[0]: 1 = will be checked
   kDetach = 8,         // the client has ended all plans and goes

@@ -130,7 +130,8 @@ Posted Session::post_plain(RequestCode code, std::span<const std::byte> body,
 }
 
 Posted Session::open_namespace(std::string_view text, std::uint64_t cookie) {
-  return post_plain(RequestCode::kOpenNamespace, std::as_bytes(std::span(text)), 0, 0, cookie);
+  return post_plain(RequestCode::kOpenNamespace, std::as_bytes(std::span(text)), text.size(), 0,
+                    cookie);
 }
 
 Posted Session::remove(NamespaceRow row, std::span<const KeyId> keys, std::uint64_t cookie) {
