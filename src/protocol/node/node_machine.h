@@ -32,12 +32,13 @@ namespace orlop::protocol {
 
 struct NodeConfig {
   std::string policy = "lru";
-  std::uint64_t reserve_bytes = 0;       // free slots kept ahead of demand; 0 = 2 % of the value area
-  std::uint64_t prepared_cap_bytes = 0;  // per client; 0 = 25 % of the value area
-  std::uint64_t max_pinned_bytes = 0;    // per client; 0 = 25 % of the value area
-  MonoNs max_space_wait = 10 * kNsPerMs;       // of a put_start
-  MonoNs writer_key_hold = 10 * kNsPerSecond;  // a Prepared older than this no longer blocks its key
-  std::uint32_t flush_slice_slots = 4'096;     // slots looked at in one background slice
+  std::uint64_t reserve_bytes = 0;  // free slots kept ahead of demand; 0 = 2 % of the value area
+  std::uint64_t prepared_cap_bytes = 0;   // per client; 0 = 25 % of the value area
+  std::uint64_t max_pinned_bytes = 0;     // per client; 0 = 25 % of the value area
+  MonoNs max_space_wait = 10 * kNsPerMs;  // of a put_start
+  MonoNs writer_key_hold =
+      10 * kNsPerSecond;                    // a Prepared older than this no longer blocks its key
+  std::uint32_t flush_slice_slots = 4'096;  // slots looked at in one background slice
   std::uint32_t index_slice_buckets = 1'024;
   std::uint32_t min_evict_groups = 256;  // victims a scan pays for, at least
 };
@@ -45,8 +46,8 @@ struct NodeConfig {
 // ---- events --------------------------------------------------------------------------------
 namespace event {
 
-// A client is attached (descriptors are held by the keeper). `channel` stays mapped until the effect
-// ChannelReclaimed names the client.
+// A client is attached (descriptors are held by the keeper). `channel` stays mapped until the
+// effect ChannelReclaimed names the client.
 struct ClientAttached {
   ClientId client;
   segment::ChannelView channel;
@@ -59,13 +60,24 @@ struct ClientResumed {
   std::vector<PutId> held;
 };
 // The client's socket is gone, its process may live: requests in waiting are dropped, nothing else.
-struct ClientLost { ClientId client; };
+struct ClientLost {
+  ClientId client;
+};
 // Its pidfd fired: read pins go. Prepared slots stay while `fork_pipe_open`.
-struct ClientDied { ClientId client; bool fork_pipe_open; };
+struct ClientDied {
+  ClientId client;
+  bool fork_pipe_open;
+};
 // The fork pipe of a dead client reached end-of-file: Prepared slots go.
-struct ForkPipeClosed { ClientId client; };
+struct ForkPipeClosed {
+  ClientId client;
+};
 
-struct OpenNamespace { ClientId client; RequestId request; std::string_view text; };
+struct OpenNamespace {
+  ClientId client;
+  RequestId request;
+  std::string_view text;
+};
 struct PutStart {
   ClientId client;
   RequestId request;
@@ -83,13 +95,39 @@ struct PutCommit {
   PutId put;
   std::span<const CommitEntry> entries;
 };
-struct PutAbort { ClientId client; RequestId request; PutId put; };
-struct Remove { ClientId client; RequestId request; NamespaceRow row; std::span<const KeyId> keys; };
-struct Flush { ClientId client; RequestId request; NamespaceRow row; bool family; };
-struct ReportMismatch { ClientId client; RequestId request; MismatchReport report; };
+struct PutAbort {
+  ClientId client;
+  RequestId request;
+  PutId put;
+};
+struct Remove {
+  ClientId client;
+  RequestId request;
+  NamespaceRow row;
+  std::span<const KeyId> keys;
+};
+struct Flush {
+  ClientId client;
+  RequestId request;
+  NamespaceRow row;
+  bool family;
+};
+struct ReportMismatch {
+  ClientId client;
+  RequestId request;
+  MismatchReport report;
+};
 // Answer of the driver to effect VerifyValue.
-struct ValueVerified { ClientId reporter; SlotId slot; Generation generation; bool matches; };
-struct Detach { ClientId client; RequestId request; };
+struct ValueVerified {
+  ClientId reporter;
+  SlotId slot;
+  Generation generation;
+  bool matches;
+};
+struct Detach {
+  ClientId client;
+  RequestId request;
+};
 struct Tick {};
 
 }  // namespace event
@@ -106,10 +144,10 @@ struct NodeAnswer {
   ClientId client;
   RequestId request;
   RequestCode code;
-  std::uint64_t status = kStatusOk;     // else ErrorCode
-  std::uint64_t args[3] = {0, 0, 0};    // OpenNamespace: row, index, value_len; others: messages.h
+  std::uint64_t status = kStatusOk;   // else ErrorCode
+  std::uint64_t args[3] = {0, 0, 0};  // OpenNamespace: row, index, value_len; others: messages.h
   std::uint32_t first_grant = 0, first_outcome = 0, count = 0;  // into grants / outcomes
-  std::uint32_t text = kNoText;         // into texts (error text, or no_space explanation)
+  std::uint32_t text = kNoText;  // into texts (error text, or no_space explanation)
   static constexpr std::uint32_t kNoText = ~std::uint32_t{0};
 };
 struct VerifyValue {  // recompute the checksum of a slot that the node has pinned
@@ -121,9 +159,16 @@ struct VerifyValue {  // recompute the checksum of a slot that the node has pinn
   std::uint64_t namespace_digest;
   std::uint64_t expected;
 };
-struct ChannelReclaimed { ClientId client; };    // nothing of it is left: unmap, tell the keeper
-struct CloseClient { ClientId client; std::string why; };  // malformed or over its limits
-struct PunchIndexPlace { unsigned place; };      // driver punches it, then index_place_punched()
+struct ChannelReclaimed {
+  ClientId client;
+};  // nothing of it is left: unmap, tell the keeper
+struct CloseClient {
+  ClientId client;
+  std::string why;
+};  // malformed or over its limits
+struct PunchIndexPlace {
+  unsigned place;
+};  // driver punches it, then index_place_punched()
 
 struct NodeEffects {
   std::vector<NodeAnswer> answers;
@@ -149,7 +194,8 @@ struct NodeCounters {  // all since this server's start; metrics names in docs/o
   std::uint64_t removed_slots = 0, flushed_slots = 0, flushes = 0;
   std::uint64_t mismatch_reports = 0, mismatches_confirmed = 0, false_mismatches = 0;
   std::uint64_t clients_attached = 0, clients_resumed = 0, clients_died = 0, clients_detached = 0;
-  std::uint64_t prepared_reclaimed = 0;  // freed after death, detach or a resume that did not hold them
+  std::uint64_t prepared_reclaimed =
+      0;  // freed after death, detach or a resume that did not hold them
   std::uint64_t space_waits = 0;
 };
 struct ClientGauges {
@@ -163,8 +209,8 @@ struct ClientGauges {
 };
 struct NodeGauges {
   std::uint64_t slots_by_state[segment::kSlotStateCount] = {};  // sums to total_slots
-  std::uint64_t total_slots = 0;     // of assigned slabs
-  std::uint64_t resident_bytes = 0;  // readable, by slot size
+  std::uint64_t total_slots = 0;                                // of assigned slabs
+  std::uint64_t resident_bytes = 0;                             // readable, by slot size
   std::uint64_t prepared_bytes = 0, pinned_groups = 0, doomed_slots = 0;
   std::uint64_t waiting_puts = 0, open_puts = 0, namespaces = 0, index_entries = 0,
                 index_buckets = 0;
@@ -183,8 +229,8 @@ class NodeMachine {
  public:
   // Cold start: `area` freshly formatted. Errors: unknown policy, config values out of limits.
   static Result<std::unique_ptr<NodeMachine>> cold(segment::ControlArea area,
-                                                   const NodeConfig& config, Incarnation incarnation,
-                                                   MonoNs now);
+                                                   const NodeConfig& config,
+                                                   Incarnation incarnation, MonoNs now);
   // Warm start: `clients` = every channel the keeper handed over, dead ones included. Decides by
   // group, frees only by the ordinary order, rebuilds index, allocator and policy.
   struct HandedOver {
@@ -214,7 +260,7 @@ class NodeMachine {
   virtual MonoNs next_deadline() const = 0;
 
   virtual const NodeCounters& counters() const = 0;
-  virtual NodeGauges gauges(MonoNs now) const = 0;                   // O(classes + clients)
+  virtual NodeGauges gauges(MonoNs now) const = 0;  // O(classes + clients)
   virtual std::vector<ClientGauges> clients(MonoNs now) const = 0;
   struct NamespaceGauge {
     NamespaceRow row;

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the node tells about itself.
+#include <algorithm>
+
+#include "protocol/node/node_state.h"
+#include "segment/ledger.h"
+
+namespace orlop::protocol {
+
+NodeGauges Node::gauges(MonoNs now) const {
+  (void)now;
+  NodeGauges g;
+  std::uint64_t used = 0;
+  for (int state = 1; state < segment::kSlotStateCount; ++state) {
+    g.slots_by_state[state] = slots_in_state_[state];
+    used += slots_in_state_[state];
+  }
+  g.total_slots = allocator_.assigned_slots();
+  g.slots_by_state[static_cast<int>(SlotState::kFree)] = g.total_slots - used;
+  g.resident_bytes = resident_bytes_;
+  g.prepared_bytes = prepared_bytes_;
+  g.pinned_groups = marked_groups_;
+  g.doomed_slots = doomed_.size();
+  g.waiting_puts = waiting_.size();
+  g.open_puts = puts_.size();
+  g.namespaces = rows_used_;
+  g.index_entries = index_.entries();
+  g.index_buckets = index_.buckets();
+  g.common_slabs = allocator_.common_slabs();
+  g.slabs = geometry_.slab_count - g.common_slabs;
+  g.pin_cap_bytes = area_.header().pin_cap_bytes.load(std::memory_order_relaxed);
+  g.flush_pending = flush_active_;
+  g.policy = policy_->counters();
+  return g;
+}
+
+// Pins are counted in the ledgers now, not taken from the last scan, which may be long ago.
+std::vector<ClientGauges> Node::clients(MonoNs now) const {
+  std::vector<ClientGauges> all;
+  const std::uint64_t cap = area_.header().pin_cap_bytes.load(std::memory_order_relaxed);
+  for (const auto& [id, client] : clients_) {
+    ClientGauges& g = all.emplace_back();
+    g.client = id;
+    g.name = client.name;
+    g.dead = client.dead;
+    g.held_by_fork = client.dead && client.fork_open;
+    g.lost = client.lost;
+    g.prepared_slots = client.prepared_slots;
+    g.prepared_bytes = client.prepared_bytes;
+    g.open_puts = client.open_puts;
+    for (auto put = puts_.lower_bound(make_put_id(id, 0));
+         put != puts_.end() && put->second.client == id; ++put)
+      g.oldest_put_age = std::max(g.oldest_put_age, now - put->second.started);
+    if (client.dead) continue;
+    segment::for_each_held_cell(client.channel, [&](segment::LedgerCell cell) {
+      ++g.pinned_cells;
+      if (area_.valid_slot(cell.slot)) g.pinned_bytes += slot_bytes_of(cell.slot);
+    });
+    g.over_pin_budget = g.pinned_bytes > cap;
+  }
+  return all;
+}
+
+}  // namespace orlop::protocol

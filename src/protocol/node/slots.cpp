@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// One slot, one group: the stores that change a state, and the books that follow them.
+//
+// Every function here leaves, between any two of its stores, a table that recovery (recover.cpp)
+// reads correctly; the argument stands beside the order where it matters.
+#include "protocol/node/node_state.h"
+
+namespace orlop::protocol {
+
+std::uint32_t Node::class_pages_of(SlotId slot) const {
+  return allocator_.class_pages_of(geometry_.slab_of(slot));
+}
+
+bool Node::known_slot(SlotId slot) const {
+  if (!area_.valid_slot(slot)) return false;
+  const std::uint32_t pages = class_pages_of(slot);
+  return pages != 0 &&
+         std::uint64_t{geometry_.ordinal_of(slot) + 1} * pages <= geometry_.ordinals_per_slab;
+}
+
+std::uint64_t Node::slot_bytes_of(SlotId slot) const {
+  return class_pages_of(slot) * segment::kMinSlotBytes;
+}
+
+void Node::count_readable(NamespaceIndex ns, std::int64_t delta) {
+  const auto row = current_rows_.find(ns.value);
+  if (row != current_rows_.end()) row_slots_[row->second] += static_cast<std::uint64_t>(delta);
+}
+
+void Node::store_word(SlotId slot, SlotWord before, SlotWord after) {
+  DCHECK(area_.slot(slot).load_word(std::memory_order_relaxed) == before);
+  --slots_in_state_[static_cast<int>(before.state)];
+  ++slots_in_state_[static_cast<int>(after.state)];
+  area_.slot(slot).store_word(after);
+}
+
+void Node::hold(SlotId slot) {
+  held_bits_.set(slot);
+  ++busy_in_slab_[geometry_.slab_of(slot).value];
+}
+
+void Node::unhold(SlotId slot) {
+  held_bits_.clear(slot);
+  --busy_in_slab_[geometry_.slab_of(slot).value];
+}
+
+// ---- Prepared ----
+
+void Node::prepare_slot(SlotId slot, SlotId leader, SlotId next, const segment::SlotFields& fields,
+                        PutRecord& put, ClientRecord& client, MonoNs now) {
+  SlotRow& row = area_.slot(slot);
+  const SlotWord before = row.load_word(std::memory_order_relaxed);
+  CHECK(before.state == SlotState::kFree, "the allocator gave out a slot in use");
+  row.store_fields(fields);
+  store_word(slot, before,
+             {Generation{before.generation.value + 1}, SlotState::kPrepared, 0, coarse(now)});
+  links_[slot.value] = {leader.value, next.value};
+  prepared_began(slot, put, client);
+}
+
+// The slot is Prepared and its row holds the identity.
+void Node::prepared_began(SlotId slot, PutRecord& put, ClientRecord& client) {
+  const SlotRow& row = area_.slot(slot);
+  in_flight_.set(row.load_key(), row.load_ns(), slot);
+  ++busy_in_slab_[geometry_.slab_of(slot).value];
+  ++put.open_slots;
+  ++client.prepared_slots;
+  client.prepared_bytes += put.slot_bytes;
+  prepared_bytes_ += put.slot_bytes;
+}
+
+// The slot is about to leave Prepared, for readable or Free.
+void Node::prepared_ended(SlotId slot, PutRecord& put) {
+  const SlotRow& row = area_.slot(slot);
+  in_flight_.erase(row.load_key(), row.load_ns(), slot);
+  --busy_in_slab_[geometry_.slab_of(slot).value];
+  CHECK(put.open_slots > 0 && prepared_bytes_ >= put.slot_bytes);
+  --put.open_slots;
+  prepared_bytes_ -= put.slot_bytes;
+  const auto client = clients_.find(put.client);
+  CHECK(client != clients_.end(), "a client is not forgotten while it has Prepared slots");
+  --client->second.prepared_slots;
+  client->second.prepared_bytes -= put.slot_bytes;
+}
+
+void Node::free_prepared(SlotId slot, PutRecord& put) {
+  const SlotWord before = area_.slot(slot).load_word(std::memory_order_relaxed);
+  CHECK(before.state == SlotState::kPrepared);
+  prepared_ended(slot, put);
+  store_word(slot, before, {before.generation, SlotState::kFree, 0, before.recency});
+  allocator_.give_back(slot);
+  space_freed_ = true;
+}
+
+// ---- leaving ----
+
+void Node::doom_slot(SlotId slot) {
+  SlotRow& row = area_.slot(slot);
+  const SlotWord before = row.load_word(std::memory_order_relaxed);
+  CHECK(before.readable());
+  store_word(slot, before,
+             {before.generation, SlotState::kRetiring, segment::kFlagDoomed, before.recency});
+  // The key may be put again at once: its entry goes in the same step.
+  CHECK(index_.erase(row.load_key(), row.load_ns(), slot), "a readable slot is in the index");
+  count_readable(row.load_ns(), -1);
+  resident_bytes_ -= slot_bytes_of(slot);
+  hold(slot);
+  doomed_.push_back(slot);
+  ++doomed_unscanned_;
+  doomed_scan_due_ = true;
+}
+
+void Node::return_slot(SlotId slot) {
+  const SlotWord before = area_.slot(slot).load_word(std::memory_order_relaxed);
+  CHECK(before.state == SlotState::kRetiring);
+  store_word(slot, before, {before.generation, SlotState::kFree, 0, before.recency});
+  allocator_.give_back(slot);
+  space_freed_ = true;
+}
+
+// ---- groups ----
+
+void Node::collect_members(SlotId leader, std::vector<SlotId>& out) const {
+  out.clear();
+  for (std::uint32_t id = leader.value; id != 0; id = links_[id].next) {
+    DCHECK(links_[id].leader == leader.value);
+    out.push_back(SlotId{id});
+  }
+}
+
+// Order: as the members come. Wherever it stops, recovery finds a doomed or a missing member and
+// drops the rest; the group's Prepared members had their commit posted, nobody writes them.
+std::uint64_t Node::drop_group(SlotId leader, PutRecord* put) {
+  collect_members(leader, members_);
+  unmark(leader);
+  std::uint64_t doomed = 0;
+  for (const SlotId member : members_) {
+    const SlotWord word = area_.slot(member).load_word(std::memory_order_relaxed);
+    if (word.readable()) {
+      doom_slot(member);
+      ++doomed;
+    } else {
+      CHECK(put != nullptr, "a Prepared slot belongs to an open put");
+      free_prepared(member, *put);
+    }
+  }
+  if (doomed > 0) policy_->removed(leader);
+  return doomed;
+}
+
+// For acts that find a group by its readable members. Its put is open only if it is partly ready.
+std::uint64_t Node::drop_group_of_put(SlotId leader) {
+  const auto put = puts_.find(area_.slot(leader).load_put());
+  const std::uint64_t doomed = drop_group(leader, put == puts_.end() ? nullptr : &put->second);
+  if (put != puts_.end()) sweep_put(put);
+  return doomed;
+}
+
+// The group that holds the key before this group's first, if it is here: readable, of the same
+// generation (as far as the row says) and namespace. Else the group is a root.
+SlotId Node::parent_group_of(SlotId leader) const {
+  const segment::SlotFields fields = area_.slot(leader).load_fields();
+  const SlotId parent = fields.group.parent;
+  if (!known_slot(parent)) return {};
+  const SlotRow& row = area_.slot(parent);
+  const SlotWord word = row.load_word(std::memory_order_relaxed);
+  if (!word.readable() || row.load_ns() != fields.ns) return {};
+  if (static_cast<std::uint16_t>(word.generation.value) != fields.group.parent_generation)
+    return {};
+  const SlotId group{links_[parent.value].leader};
+  return group == leader ? SlotId{} : group;
+}
+
+void Node::insert_into_policy(SlotId leader, std::uint32_t members) {
+  const std::uint32_t pages = class_pages_of(leader);
+  const auto size_class = classes_.find(pages);
+  CHECK(size_class.has_value());
+  policy_->inserted({leader, parent_group_of(leader), members, pages, *size_class});
+}
+
+// ---- pinned groups ----
+
+void Node::mark_pinned(SlotId leader) {
+  if (marked_bits_.test(leader)) return;
+  marked_bits_.set(leader);
+  marked_.push_back(leader);
+  ++marked_groups_;
+  for (std::uint32_t id = leader.value; id != 0; id = links_[id].next) hold(SlotId{id});
+}
+
+void Node::unmark(SlotId leader) {
+  if (!marked_bits_.test(leader)) return;
+  marked_bits_.clear(leader);  // its entry in marked_ is stale now; the next scan drops it
+  --marked_groups_;
+  for (std::uint32_t id = leader.value; id != 0; id = links_[id].next) unhold(SlotId{id});
+}
+
+}  // namespace orlop::protocol
