@@ -20,8 +20,9 @@
 //   * No call blocks without a deadline; expiry is a miss / kNoNode, never a hang.
 //   * Bytes returned as a hit match their checksum, or the hit is turned into a miss.
 //   * A plan's memory is not reused before the plan has ended and its registered copies are done.
-//   * A client may start before its node: attach happens in the background and again after a restart
-//     of the node; until then every read is a miss `not_attached` and every put answers kNoNode.
+//   * A client may start before its node: attach happens in the background, and again after a
+//     restart of the node; until then every read is a miss `not_attached` and every put answers
+//     kNoNode.
 // Thread: a Client is thread-safe. A plan or handle belongs to one thread at a time.
 // Fork: every object of the parent answers kForkedChild in a child; its destructor does nothing.
 // Errors: misuse is an Error that names argument, index and remedy; nothing is reserved or changed.
@@ -48,10 +49,10 @@ using Key = std::string_view;  // any bytes, 1..4096 of them
 using Milliseconds = std::chrono::milliseconds;
 
 struct ClientOptions {
-  std::string socket;              // empty: $ORLOP_SOCKET, else the node's default place
-  std::string name;                // shown by `orlop status`; empty: the program's name
-  Milliseconds call_budget{200};   // calls that need the server wait at most this long
-  Milliseconds handle_ttl{30'000};  // GetHandles never transferred are cancelled after this
+  std::string socket;                      // empty: $ORLOP_SOCKET, else the node's default place
+  std::string name;                        // shown by `orlop status`; empty: the program's name
+  Milliseconds call_budget{200};           // calls that need the server wait at most this long
+  Milliseconds handle_ttl{30'000};         // GetHandles never transferred are cancelled after this
   std::uint32_t ledger_cells = 1'000'000;  // pages that can be pinned at once
   // Called from the library's own thread when the client becomes attached (true) or loses its
   // node (false). May call ready(), nothing else.
@@ -62,28 +63,28 @@ namespace detail {
 class ClientCore;
 struct NamespaceState;
 struct PutPlanState;
-struct GetState;
-struct ReadPlanState;
+struct ReadState;
 struct FutureState;
+struct ClientAccess;
 }  // namespace detail
 
-// Handle of an open namespace; cheap to copy.
+// Handle of an open namespace; cheap to copy. Belongs to the Client that opened it.
 class Namespace {
  public:
   Namespace() = default;
+  // Requires: came from open_namespace (a default-made one has none).
   const NamespaceDescriptor& descriptor() const;
   std::uint32_t value_len() const;
   bool resolved() const;  // the node knows it
 
  private:
-  friend class detail::ClientCore;
-  friend class Client;
+  friend struct detail::ClientAccess;
   std::shared_ptr<detail::NamespaceState> state_;
 };
 
 struct PutOptions {
   std::vector<std::uint32_t> atomic_group_lens;  // positive, sum = keys; empty: one key per group
-  std::optional<Key> parent;       // the key before keys[0]; makes the prefix tree known to eviction
+  std::optional<Key> parent;  // the key before keys[0]; makes the prefix tree known to eviction
   // Accepted and kept; used once there are other tiers. replicate_mask: one entry per key or empty,
   // uniform inside a group.
   bool replicate = false;
@@ -92,30 +93,33 @@ struct PutOptions {
   std::optional<Milliseconds> deadline;  // default: ClientOptions::call_budget
 };
 
-// Resolves exactly once, with one outcome per key of the put.
+// Resolves exactly once, with one outcome per key of the put: answered by the node, or kNoNode when
+// the node's memory or this client is gone. Cheap to copy; may be dropped, the commit goes on.
+// Thread: any.
 class Future {
  public:
-  Future() = default;
-  bool ready() const;                       // polls, never blocks
-  // nullopt after `timeout`; may be asked again.
+  Future() = default;  // never resolves
+  bool ready() const;  // polls, never blocks
+  // nullopt after `timeout` and in a forked child; may be asked again.
   std::optional<std::vector<Outcome>> wait(Milliseconds timeout) const;
 
  private:
-  friend class detail::ClientCore;
+  friend struct detail::ClientAccess;
   std::shared_ptr<detail::FutureState> state_;
 };
 
-// Memory of one put, writable until commit or abort. Dropping it aborts it.
+// Memory of one put, writable until commit or abort. Dropping it aborts it. After its end every
+// call answers kWrongState, size() 0 and empty spans.
 class PutPlan {
  public:
   PutPlan(PutPlan&&) noexcept;
   PutPlan& operator=(PutPlan&&) noexcept;
   ~PutPlan();
 
-  std::size_t size() const;                 // keys of the put
-  std::size_t prepared() const;             // keys that got memory
-  Outcome outcome(std::size_t i) const;     // kPrepared, or why there is no memory
-  std::string_view explanation() const;     // of kNoSpace / kOverQuota: the pool's state in words
+  std::size_t size() const;              // keys of the put
+  std::size_t prepared() const;          // keys that got memory
+  Outcome outcome(std::size_t i) const;  // kPrepared, or why there is no memory
+  std::string_view explanation() const;  // of kNoSpace / kOverQuota: the pool's state in words
   // Writable bytes of key i; empty unless kPrepared. Whoever writes through it and not through
   // copy_in is responsible for being done before commit; its checksum is then computed at commit.
   std::span<std::byte> memory(std::size_t i) const;
@@ -124,17 +128,19 @@ class PutPlan {
   // Checksum computed elsewhere (a GPU kernel) for memory(i).
   Result<void> set_checksum(std::size_t i, std::uint64_t checksum);
   // A copy that somebody else runs (GPU): the plan does not end before every registered copy is
-  // reported done. A copy that failed keeps the plan until this process ends.
+  // reported done, here or by Client::copy_done when the plan object is gone. Until then an abort
+  // only marks it, and a commit is refused. A copy that failed keeps the plan until this process
+  // ends.
   Result<std::uint64_t> register_copy();
   Result<void> copy_done(std::uint64_t copy, bool success);
-  // Plan blob {magic, count, value_ptrs[count]} of the prepared keys, in key order.
-  std::span<const std::uint64_t> blob() const;
+  // Plan blob {magic, count, value_ptrs[count]} of the prepared keys, in key order; valid until the
+  // plan ends. Error kLimit: all plan blobs together fill the channel's part for them.
+  Result<std::span<const std::uint64_t>> blob();
 
  private:
-  friend class Client;
-  friend class detail::ClientCore;
+  friend struct detail::ClientAccess;
   PutPlan() = default;
-  std::unique_ptr<detail::PutPlanState> state_;
+  std::shared_ptr<detail::PutPlanState> state_;
 };
 
 struct GetOptions {
@@ -142,39 +148,40 @@ struct GetOptions {
 };
 
 struct GetResult {
-  std::uint32_t raw_prefix_hit_len = 0;   // keys pinned as a prefix before rounding to groups
-  std::uint32_t transferable_len = 0;     // rounded down to whole groups
+  std::uint32_t raw_prefix_hit_len = 0;  // keys pinned as a prefix before rounding to groups
+  std::uint32_t transferable_len = 0;    // rounded down to whole groups
   std::uint32_t prefix_hit_groups = 0;
-  std::uint32_t first_miss_index = 0;     // = number of keys if all hit
+  std::uint32_t first_miss_index = 0;  // = number of keys if all hit
   std::uint32_t first_miss_group_index = 0;
   bool all_hit = false;
   MissReason reason = MissReason::kNone;  // of the first miss
 };
 
-// A pinned prefix, not yet transferred. Dropping it cancels it.
+// A pinned prefix, not yet transferred. Dropping it cancels it; so does handle_ttl.
 class GetHandle {
  public:
   GetHandle(GetHandle&&) noexcept;
   GetHandle& operator=(GetHandle&&) noexcept;
   ~GetHandle();
-  const GetResult& result() const;
+  const GetResult& result() const { return result_; }  // also after the end
 
  private:
-  friend class Client;
-  friend class detail::ClientCore;
+  friend struct detail::ClientAccess;
   GetHandle() = default;
-  std::unique_ptr<detail::GetState> state_;
+  GetResult result_;
+  detail::ReadState* state_ = nullptr;  // null: transferred or cancelled
 };
 
-// Readable values of a prefix, held until release_views. Dropping it releases it.
+// Readable values of a prefix, held until release_views. Dropping it releases it. After its end
+// every call answers kWrongState, size() 0 and empty spans.
 class ReadPlan {
  public:
   ReadPlan(ReadPlan&&) noexcept;
   ReadPlan& operator=(ReadPlan&&) noexcept;
   ~ReadPlan();
 
-  std::size_t size() const;    // pages
-  std::size_t ranks() const;   // 1, or the cohort's size
+  std::size_t size() const;   // pages
+  std::size_t ranks() const;  // 1, or the cohort's size
   // Bytes of page i, checked against the checksum on first access; empty after a mismatch (which
   // is reported to the node, counted, and makes this page and all after it misses).
   std::span<const std::byte> view(std::size_t i, std::size_t rank = 0);
@@ -185,15 +192,15 @@ class ReadPlan {
   // What the restore kernel compares with; and what it found.
   std::uint64_t expected_checksum(std::size_t i, std::size_t rank = 0) const;
   Result<void> report_mismatch(std::size_t i, std::size_t rank = 0);
+  // As of PutPlan.
   Result<std::uint64_t> register_copy();
   Result<void> copy_done(std::uint64_t copy, bool success);
-  std::span<const std::uint64_t> blob() const;  // page-major: page 0 of all ranks first
+  Result<std::span<const std::uint64_t>> blob();  // page-major: page 0 of all ranks first
 
  private:
-  friend class Client;
-  friend class detail::ClientCore;
+  friend struct detail::ClientAccess;
   ReadPlan() = default;
-  std::unique_ptr<detail::ReadPlanState> state_;
+  detail::ReadState* state_ = nullptr;  // null: released
 };
 
 struct ExistsResult {
@@ -218,20 +225,22 @@ class Client {
   Client& operator=(Client&&) noexcept;
   ~Client();  // close()
 
-  bool ready() const;                         // attached, calls go through
+  bool ready() const;  // attached, calls go through
   bool wait_ready(Milliseconds timeout) const;
-  Error last_attach_error() const;            // why not ready; code kNoNode and text
-  std::uint64_t segment_id() const;           // 0 while not attached
+  Error last_attach_error() const;   // why not ready: the last attempt's error
+  std::uint64_t segment_id() const;  // 0 while not attached
   std::uint64_t incarnation() const;
 
   // Never waits longer than the call budget. Without a node the handle is returned unresolved and
   // resolved after the attach. Errors: descriptor invalid, conflict, table full, forked child.
   Result<Namespace> open_namespace(const NamespaceDescriptor& descriptor);
 
-  // keys: 1..65,535, unique, ordered. One round trip.
+  // keys: 1..65,535, unique, ordered. One round trip. Without a node in time: a plan whose outcomes
+  // are all kNoNode. Error kLimit: too many open puts, or more keys than the channel can carry.
   Result<PutPlan> put_start(const Namespace& ns, std::span<const Key> keys,
                             const PutOptions& options = {});
-  // Consumes the plan; posts and returns. Only after the bytes are written.
+  // Consumes the plan; posts and returns. Only after the bytes are written. Error kWrongState with
+  // the plan left usable: registered copies are not done.
   Result<Future> put_commit(PutPlan& plan);
   Result<void> put_abort(PutPlan& plan);
   // put_start, copy_in, put_commit, wait. buffers: one per key, value_len each.
@@ -251,6 +260,8 @@ class Client {
                                 std::optional<std::uint32_t> consume_prefix_len = {});
   Result<void> cancel_get(GetHandle& handle);
   Result<void> release_views(ReadPlan& plan);
+  // Reports a copy of a plan whose object is gone (released, aborted or dropped under the copy).
+  Result<void> copy_done(std::uint64_t copy, bool success);
   // Copies the longest valid prefix into buffers; returns its length.
   Result<std::uint32_t> get(const Namespace& ns, std::span<const Key> keys,
                             std::span<const std::span<std::byte>> buffers,
@@ -265,10 +276,13 @@ class Client {
   Result<void> ping();  // one round trip through the rings
 
   ClientStats stats() const;
-  // Lets every plan end (theirs are invalid from now on), detaches. Idempotent.
+  // Ends every plan and handle (their objects answer kClosed from now on; plans with registered
+  // copies end after them, or with the process), waits at most the call budget for commits in
+  // flight, detaches. Idempotent.
   void close();
 
  private:
+  friend struct detail::ClientAccess;
   std::shared_ptr<detail::ClientCore> core_;
 };
 

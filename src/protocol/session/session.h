@@ -46,6 +46,8 @@
 
 namespace orlop::protocol {
 
+// Unanswered requests at once: fewer than the response ring's cells.
+inline constexpr std::uint32_t kMaxUnanswered = segment::kRingCells - 1;
 // Pending mismatch reports beyond this are dropped: the node checks one per client at a time.
 inline constexpr std::size_t kMaxQueuedReports = 64;
 
@@ -142,7 +144,7 @@ class Session {
   bool copy_done(PutId put, bool success);  // false: no such copy
   bool holds(PutId put) const { return puts_.contains(put); }
   std::size_t held_puts() const { return puts_.size(); }  // size of the snapshot now
-  std::size_t kept_commits() const;  // committed, not answered
+  std::size_t kept_commits() const;                       // committed, not answered
 
   // ---- without waiting
   bool report(const MismatchReport& report);  // false: queue full, dropped

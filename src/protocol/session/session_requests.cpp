@@ -45,7 +45,7 @@ Post Session::room_for_waiting(std::uint64_t bytes) const {
   if (state_ != State::kAttached || detaching_) return Post::kNotAttached;
   if (bytes > channel_.geometry().arena_bytes) return Post::kTooLarge;
   // What never waits goes first: else a stream of new requests could starve a large commit.
-  if (!private_queue_.empty() || unanswered_ >= segment::kRingCells) return Post::kNoRoom;
+  if (!private_queue_.empty() || unanswered_ >= kMaxUnanswered) return Post::kNoRoom;
   return Post::kPosted;
 }
 
@@ -59,7 +59,7 @@ std::optional<Session::Region> Session::allocate(std::uint64_t request_bytes,
 }
 
 RequestId Session::push(segment::RingMessage message, const Outstanding& entry) {
-  CHECK(unanswered_ < segment::kRingCells && !free_entries_.empty());
+  CHECK(unanswered_ < kMaxUnanswered && !free_entries_.empty());
   const std::uint32_t index = free_entries_.back();
   free_entries_.pop_back();
   const RequestId request{next_request_++ << kEntryBits | index};
@@ -86,7 +86,8 @@ Posted Session::put_start(const PutRequest& r, std::uint64_t cookie) {
   CHECK(!r.keys.empty() && r.keys.size() <= kMaxKeysPerPut);
   const std::uint64_t request_bytes =
       put_start_request_bytes(r.keys.size(), r.group_lens.size(), r.parent.has_value());
-  const std::uint64_t answer_bytes = put_start_answer_bytes(r.keys.size());
+  // Behind grants and outcomes the node tells the pool's state in words, if there is room.
+  const std::uint64_t answer_bytes = put_start_answer_bytes(r.keys.size()) + kMaxErrorText;
   Post room = room_for_waiting(region_bytes(request_bytes, answer_bytes));
   if (room == Post::kPosted && puts_.size() + starting_ >= kMaxHeldPuts) room = Post::kTooManyPuts;
   if (room == Post::kPosted && next_put_ > ~std::uint32_t{0}) room = Post::kNoPutIds;
@@ -168,7 +169,7 @@ void Session::detach(std::uint64_t cookie) {
 
 void Session::pump() {
   if (state_ != State::kAttached) return;
-  while (!private_queue_.empty() && unanswered_ < segment::kRingCells) {
+  while (!private_queue_.empty() && unanswered_ < kMaxUnanswered) {
     if (!post_private(private_queue_.front())) {
       SOMETIMES(true, "private_queue_waits_for_arena");
       return;

@@ -90,7 +90,7 @@ TEST_F(SessionTest, Error_answer_carries_its_text) {
 TEST_F(SessionTest, Requests_without_answer_never_exceed_the_response_ring) {
   std::uint32_t posted = 0;
   while (session_.ping(1).result == Post::kPosted) ++posted;
-  EXPECT_LE(posted, segment::kRingCells);
+  EXPECT_LE(posted, kMaxUnanswered);
   EXPECT_EQ(session_.ping(1).result, Post::kNoRoom);
   // The node takes all of them; still nothing is answered, so nothing more may be posted.
   const std::vector<segment::RingMessage> all = node_.take_all();
@@ -215,7 +215,8 @@ TEST_F(SessionTest, Held_puts_are_limited_counting_those_in_flight) {
 }
 
 TEST_F(SessionTest, Reports_are_posted_once_and_limited) {
-  for (std::size_t i = 0; i < kMaxQueuedReports; ++i) EXPECT_TRUE(session_.report(MismatchReport{}));
+  for (std::size_t i = 0; i < kMaxQueuedReports; ++i)
+    EXPECT_TRUE(session_.report(MismatchReport{}));
   EXPECT_FALSE(session_.report(MismatchReport{}));
   EXPECT_EQ(session_.reports_dropped(), 1U);
   session_.pump();

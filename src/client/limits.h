@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Limits and periods of liborlop. Everything that a caller can make more of is in here or in the
+// sizes of the channel.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/bytes.h"
+#include "base/ids.h"
+#include "protocol/messages.h"
+
+namespace orlop::client {
+
+inline constexpr std::size_t kMaxKeyBytes = 4096;
+inline constexpr std::uint32_t kMaxKeys = protocol::kMaxKeysPerPut;  // per call, reads too
+inline constexpr std::size_t kMaxCohort = 1024;                      // ranks of one read
+inline constexpr std::size_t kMaxNamespaces = 1024;                  // open at once per client
+inline constexpr std::uint32_t kMaxOpenReadsPerThread = 65'536;      // handles and plans
+inline constexpr std::size_t kMaxRegisteredCopies = 1'000'000;
+
+// Read states kept for reuse by a thread, and how large their buffers may be: a burst must not
+// leave memory behind for ever.
+inline constexpr std::size_t kSpareReadStates = 8;
+inline constexpr std::size_t kSpareReadPages = 4096;
+
+// Attach. The first retry is quick because a killed server is back within milliseconds.
+inline constexpr MonoNs kFirstRetry = 2 * kNsPerMs;
+inline constexpr MonoNs kLastRetry = kNsPerSecond;
+// A server may be waiting for its keeper; it gives up after protocol::kHandshakeLimit itself.
+inline constexpr MonoNs kHandshakeWait = 6 * kNsPerSecond;
+
+// The housekeeping thread: while answers are due that nobody waits for, and otherwise.
+inline constexpr MonoNs kBusyTick = 20 * kNsPerMs;
+inline constexpr MonoNs kIdleTick = kNsPerSecond;
+
+// Longest space wait asked of the node; it uses min(this, its own limit).
+inline constexpr MonoNs kSpaceWait = 10 * kNsPerMs;
+
+// Spinning before sleep, only with more than two CPUs: on fewer the node could not run meanwhile.
+inline constexpr MonoNs kMaxSpin = 20 * kNsPerUs;
+inline constexpr unsigned kSpinCpus = 3;
+
+// Ledger chunks that a thread keeps when it has no pins.
+inline constexpr std::uint32_t kKeptChunks = 4;
+
+}  // namespace orlop::client
