@@ -244,6 +244,7 @@ AttachEffects AttachMachine::tick(MonoNs now) {
 
 MonoNs AttachMachine::next_deadline() const {
   MonoNs next = kNever;
+  if (handshakes() == 0) return next;  // asked before every sleep of the server
   for (const auto& [id, connection] : connections_) {
     if (!std::holds_alternative<Attached>(connection.state)) {
       next = std::min(next, connection.deadline);

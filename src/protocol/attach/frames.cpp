@@ -289,6 +289,9 @@ void describe(auto& w, F& f) {
   w.u64("keeper_started", f.keeper_started);
   w.u64("control_bytes", f.control_bytes);
   w.u64("value_bytes", f.value_bytes);
+  w.u64("touched_bytes", f.touched_bytes);
+  w.u64("huge_bytes", f.huge_bytes);
+  w.text("placement", f.placement, kMaxPlacementText);
   w.text("last_end", f.last_end, kMaxServerEndText);
 }
 template <Of<HandOverFrame> F>

@@ -27,6 +27,7 @@ inline constexpr std::uint32_t kFrameMagic = 0x464c524f;  // "ORLF"
 inline constexpr std::size_t kMaxFrameBytes = 64 * 1024;
 inline constexpr std::size_t kMaxClientName = 64;  // printable ASCII, see clean_client_name()
 inline constexpr std::size_t kMaxServerEndText = 200;
+inline constexpr std::size_t kMaxPlacementText = 1'000;
 inline constexpr std::uint32_t kMaxClients = 256;  // attached at once; fd budget: 8 per client
 
 enum class FrameKind : std::uint32_t {
@@ -107,7 +108,10 @@ struct HelloFrame {
   std::uint32_t keeper_pid = 0;
   MonoNs keeper_started = 0;  // CLOCK_MONOTONIC: uptime of the node
   std::uint64_t control_bytes = 0, value_bytes = 0;
-  std::string last_end;  // how the server before ended, in words; empty: none was
+  // What the keeper's first touch achieved; the server cannot see it, it maps without touching.
+  std::uint64_t touched_bytes = 0, huge_bytes = 0;
+  std::string placement;  // bytes per memory node: "0=1073741824 1=1073741824"
+  std::string last_end;   // how the server before ended, in words; empty: none was
 };
 struct HandOverFrame {
   ClientId client;

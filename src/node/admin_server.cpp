@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/admin_server.h"
+
+#include <httplib.h>
+
+#include <thread>
+
+#include "node/metrics.h"
+#include "node/status_json.h"
+
+namespace orlop::node {
+namespace {
+
+// A scraper and a person; more wait.
+constexpr std::size_t kThreads = 2;
+
+constexpr char kMetricsType[] = "text/plain; version=0.0.4; charset=utf-8";
+
+}  // namespace
+
+class AdminServer::Http : public httplib::Server {
+ public:
+  Http(FileDescriptor socket, runtime::SnapshotPort& port,
+       std::vector<std::pair<std::string, std::string>> configuration)
+      : port_(port), configuration_(std::move(configuration)) {
+    new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
+    set_keep_alive_max_count(100);
+    set_read_timeout(5);
+    set_write_timeout(5);
+    set_payload_max_length(1024);
+    route();
+    svr_sock_ = socket.release();  // closed by httplib
+    thread_ = std::thread([this] { listen_after_bind(); });
+  }
+  ~Http() override {
+    // stop() does nothing before the loop runs; it is about to.
+    while (!is_running()) std::this_thread::yield();
+    stop();
+    thread_.join();
+  }
+
+ private:
+  using Snapshot = std::shared_ptr<const runtime::NodeSnapshot>;
+
+  template <class Render>
+  void serve(const char* path, const char* type, Render render) {
+    Get(path, [this, type, render](const httplib::Request&, httplib::Response& response) {
+      const Snapshot snapshot = port_.take(kSnapshotLimit);
+      if (snapshot == nullptr) {
+        response.status = 503;
+        response.set_content("the server does not answer\n", "text/plain");
+        return;
+      }
+      response.set_content(render(*snapshot), type);
+    });
+  }
+
+  void route() {
+    serve("/metrics", kMetricsType, [](const runtime::NodeSnapshot& snapshot) {
+      return metrics_text(snapshot, read_process_memory(snapshot.keeper_pid));
+    });
+    serve("/status.json", "application/json", [this](const runtime::NodeSnapshot& snapshot) {
+      return status_json(snapshot, read_process_memory(snapshot.keeper_pid), configuration_);
+    });
+    serve("/healthz", "text/plain", [](const runtime::NodeSnapshot&) { return "ok\n"; });
+    Get("/readyz", [this](const httplib::Request&, httplib::Response& response) {
+      const Snapshot snapshot = port_.take(kSnapshotLimit);
+      const bool ready = snapshot != nullptr && !snapshot->stopping;
+      response.status = ready ? 200 : 503;
+      response.set_content(ready ? "ready\n" : "not ready\n", "text/plain");
+    });
+  }
+
+  runtime::SnapshotPort& port_;
+  std::vector<std::pair<std::string, std::string>> configuration_;
+  std::thread thread_;
+};
+
+AdminServer::AdminServer(FileDescriptor socket, runtime::SnapshotPort& port,
+                         std::vector<std::pair<std::string, std::string>> configuration) {
+  if (!socket) return;
+  http_ = std::make_unique<Http>(std::move(socket), port, std::move(configuration));
+}
+
+AdminServer::~AdminServer() = default;
+
+}  // namespace orlop::node

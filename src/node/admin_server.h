@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// HTTP for people and monitors: /metrics, /healthz, /readyz, /status.json.
+//
+// Runs on threads of its own over the keeper's listening socket; everything it shows is a snapshot
+// that the server's thread made (runtime/snapshot.h). A server that does not answer within
+// kSnapshotLimit is not healthy.
+// Thread: made and ended by the server's main thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "platform/file_descriptor.h"
+#include "runtime/snapshot.h"
+
+namespace orlop::node {
+
+inline constexpr MonoNs kSnapshotLimit = 2 * kNsPerSecond;
+
+class AdminServer {
+ public:
+  // socket: may be none, then nothing is served. port outlives this object.
+  AdminServer(FileDescriptor socket, runtime::SnapshotPort& port,
+              std::vector<std::pair<std::string, std::string>> configuration);
+  // Ends the listening socket for all who hold it (a graceful stop ends the keeper too). A server
+  // that ends otherwise leaves it to the kernel, so that the next one can use it.
+  ~AdminServer();
+
+ private:
+  class Http;
+  std::unique_ptr<Http> http_;
+};
+
+}  // namespace orlop::node

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "node/node_main.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "base/log.h"
+#include "node/keeper.h"
+#include "node/options.h"
+#include "node/server.h"
+#include "node/version.h"
+
+namespace orlop::node {
+namespace {
+
+// A client costs 7 descriptors in the keeper and 7 in the server; the usual soft limit of 1,024
+// would end at 140 clients.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+void log_configuration(const NodeOptions& options) {
+  std::string text;
+  for (const auto& [key, value] : effective(options)) {
+    text += (text.empty() ? "" : "; ") + key + " = " + value;
+  }
+  LOG_INFO("configuration", {"version", kVersion}, {"values", text});
+}
+
+int report(const Error& error, const std::string& program) {
+  std::fprintf(stderr, "%s: %s (%s)\n", program.c_str(), error.message.c_str(),
+               std::string(to_string(error.code)).c_str());
+  return kExitFailed;
+}
+
+int keeper_role(const NodeOptions& options, const std::vector<std::string>& invocation,
+                const std::vector<std::string>& arguments) {
+  log_set_process("keeper");
+  log_configuration(options);
+  std::vector<std::string> command = invocation;
+  command.insert(command.end(), {"--server", "--keeper-fd", std::to_string(kKeeperFdNumber)});
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  const auto ran = run_keeper(options, std::move(command));
+  if (!ran) return report(ran.error(), joined(invocation));
+  LOG_INFO("stopped");
+  return kExitOk;
+}
+
+}  // namespace
+
+int node_main(const std::vector<std::string>& invocation, std::vector<std::string> arguments) {
+  const std::string program = joined(invocation);
+  CLI::App app("Orlop node: owns this host's cache memory and serves the engines' workers",
+               program);
+  OptionTexts texts;
+  bool server = false;
+  int keeper_fd = -1;
+  add_options(app, texts);
+  app.set_version_flag("--version", std::string("orlop ") + kVersion);
+  app.add_flag("--server", server)->group("");  // hidden: the keeper's word to its child
+  app.add_option("--keeper-fd", keeper_fd)->group("");
+  // CLI11 takes its arguments last first.
+  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kExitOk : kExitBadConfiguration;
+  }
+  const auto options = resolve(texts);
+  if (!options) {
+    report(options.error(), program);
+    return kExitBadConfiguration;
+  }
+  log_set_level(options->log_level);
+  ::signal(SIGPIPE, SIG_IGN);
+  raise_descriptor_limit();
+  if (!server) return keeper_role(*options, invocation, arguments);
+  log_set_process("server");
+  return run_server(*options, keeper_fd);
+}
+
+}  // namespace orlop::node
