@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "quiet_phase.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include "sim_client.h"
+#include "sim_keeper.h"
+
+namespace orlop::simulation {
+
+namespace {
+constexpr int kMostSteps = 20'000;
+}
+
+void QuietPhase::run() {
+  world_.calm_down();
+  if (!until("clients come to rest", [this] { return all_idle(); })) return;
+  if (!until("counters return to zero while clients stay attached",
+             [this] { return all_idle() && counters_are_zero(); }))
+    return;
+  books_balance(world_.clients.size());
+  put_into_every_namespace();
+  if (world_.verdict.failed()) return;
+  everybody_leaves();
+}
+
+bool QuietPhase::until(const char* what, const std::function<bool()>& done) {
+  for (int step = 0; step < kMostSteps && !world_.verdict.failed(); ++step) {
+    if (done()) return true;
+    world_.step();
+    // What waits for a deadline (spaced scans, keys held by writers) should not wait for steps.
+    if (step % 16 == 0) world_.now += world_.rng.uniform(20 * kNsPerMs);
+  }
+  std::string open;
+  for (const auto& client : world_.clients) open += "; " + client->what_is_open();
+  if (protocol::NodeMachine* node =
+          world_.keeper->server() ? world_.keeper->server()->idle_node() : nullptr) {
+    const protocol::NodeGauges gauges = node->gauges(world_.now);
+    open += "; node: prepared " + std::to_string(gauges.prepared_bytes) + ", open puts " +
+            std::to_string(gauges.open_puts) + ", pinned groups " +
+            std::to_string(gauges.pinned_groups) + ", waiting " +
+            std::to_string(gauges.waiting_puts) + ", doomed " + std::to_string(gauges.doomed_slots);
+  }
+  world_.verdict.broken(std::string("never: ") + what + open);
+  return false;
+}
+
+bool QuietPhase::all_idle() const {
+  return world_.keeper->serving() && world_.keeper->server()->idle() &&
+         std::all_of(world_.clients.begin(), world_.clients.end(),
+                     [](const auto& client) { return client->idle(); });
+}
+
+bool QuietPhase::counters_are_zero() {
+  const protocol::NodeMachine* node = world_.keeper->server()->idle_node();
+  if (node == nullptr) return false;
+  const protocol::NodeGauges gauges = node->gauges(world_.now);
+  return gauges.slots_by_state[static_cast<int>(segment::SlotState::kPrepared)] == 0 &&
+         gauges.slots_by_state[static_cast<int>(segment::SlotState::kLocalReady)] == 0 &&
+         gauges.prepared_bytes == 0 && gauges.pinned_groups == 0 && gauges.doomed_slots == 0 &&
+         gauges.open_puts == 0 && gauges.waiting_puts == 0 && !gauges.flush_pending;
+}
+
+void QuietPhase::books_balance(std::size_t clients) {
+  const protocol::NodeMachine* node = world_.keeper->server()->idle_node();
+  const protocol::NodeGauges gauges = node->gauges(world_.now);
+  const std::uint64_t slots = std::accumulate(std::begin(gauges.slots_by_state),
+                                              std::end(gauges.slots_by_state), std::uint64_t{0});
+  world_.verdict.require(slots == gauges.total_slots, "slots by state do not sum to all slots");
+  world_.verdict.require(node->clients(world_.now).size() == clients,
+                         "the node knows other clients than there are");
+  node->validate();
+  world_.slots.check_groups();
+  world_.slots.check_no_duplicates();
+}
+
+// Liveness: memory that nobody uses can be had, in every size class.
+void QuietPhase::put_into_every_namespace() {
+  SimClient& client = *world_.clients.front();
+  for (std::uint32_t ns = 0; ns < kNamespaces && !world_.verdict.failed(); ++ns) {
+    client.begin_last_put(ns);
+    const bool over = until("the last put is over", [&] { return client.idle(); });
+    if (over && !client.last_put_stored())
+      world_.verdict.broken("an idle node does not store a new page of namespace " +
+                            std::to_string(ns));
+  }
+}
+
+void QuietPhase::everybody_leaves() {
+  for (const auto& client : world_.clients) client->leave();
+  const bool left = until("everybody leaves", [this] {
+    return std::all_of(world_.clients.begin(), world_.clients.end(),
+                       [](const auto& client) { return client->gone(); });
+  });
+  if (!left) return;
+  until("the keeper holds no channel", [this] {
+    return world_.keeper->held() == 0 && world_.keeper->serving() &&
+           world_.keeper->server()->idle();
+  });
+  if (!world_.verdict.failed()) books_balance(0);
+}
+
+}  // namespace orlop::simulation

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim_client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/sometimes.h"
+#include "world.h"
+
+namespace orlop::simulation {
+
+SimClient::SimClient(World& world, std::uint32_t number) : world_(world), number_(number) {
+  be_born();
+}
+
+void SimClient::be_born() {
+  families_.push_back(std::make_unique<Family>());
+  family().process->pid = world_.new_pid();
+  my_ = std::make_unique<Private>();
+  my_->nonce = world_.new_nonce();
+}
+
+void SimClient::step() {
+  Process& process = *family().process;
+  if (!process.alive) {
+    if (!leaves_for_good_ && world_.now >= born_at_) be_born();
+    return;
+  }
+  if (!world_.may_run(process, world_.options.client_killed, world_.options.client_paused)) return;
+  const bool lived = run_as(process, world_, [this] { turn(); }, [this] { my_.reset(); });
+  if (lived && !exits_) return;
+  process.alive = false;
+  exits_ = false;
+  die();
+}
+
+// What is left to do when its code has stopped: the kernel closes its files.
+void SimClient::die() {
+  world_.note("client process " + std::to_string(family().process->pid) + " is dead");
+  my_.reset();
+  if (socket_) socket_->closed_by_client = true;
+  socket_.reset();
+  // Nobody looks at what it had pinned any more.
+  for (const auto& [plan, pinned] : family().pins)
+    for (const segment::PinnedSlot& page : pinned)
+      world_.slots.reader_ends(page.slot, page.generation);
+  family().pins.clear();
+  --family().fork_pipe->writers;
+  if (family().fork_pipe->closed()) end_family(family());
+  born_at_ = world_.now + world_.rng.uniform(20 * kNsPerMs);
+}
+
+void SimClient::end_family(Family& ended) {
+  ended.device.drop_all();
+  for (const PutId put : ended.writing) world_.slots.writer_ends(put);
+  ended.writing.clear();
+}
+
+void SimClient::step_device() {
+  for (const auto& one : families_) {
+    one->device.step(world_.rng, world_.calm() ? 0 : world_.options.copy_fails);
+    const std::uint32_t children = one->fork_pipe->writers - (one->process->alive ? 1 : 0);
+    if (children == 0 || !world_.roll(world_.calm() ? 200 : 10)) continue;
+    --one->fork_pipe->writers;
+    if (one->fork_pipe->closed()) end_family(*one);
+  }
+  const auto over = [](const std::unique_ptr<Family>& one) { return one->fork_pipe->closed(); };
+  std::erase_if(families_, [&](const std::unique_ptr<Family>& one) {
+    return one != families_.back() && over(one);
+  });
+}
+
+void SimClient::turn() {
+  drive_line();
+  if (!my_->session) {
+    exits_ = leaves_for_good_;
+    return;
+  }
+  consume();
+  if (!my_->session) return;  // it has left
+  take_finished_copies();
+  abandon_late();
+  advance_puts();
+  advance_reads();
+  if (my_->leaving || world_.calm()) {
+    come_to_an_end();
+  } else {
+    do_some_work();
+  }
+  if (my_->session) session().pump();
+}
+
+void SimClient::do_some_work() {
+  const Options& o = world_.options;
+  if (world_.fault(o.client_forks)) ++family().fork_pipe->writers;
+  if (world_.fault(o.client_detaches)) my_->leaving = true;
+  if (world_.fault(o.client_hangs_up) && my_->line == Line::kAttached) {
+    world_.note("client " + std::to_string(session().client().value) + " hangs up");
+    socket_->closed_by_client = true;
+    my_->line = Line::kHangingUp;
+  }
+  if (!opened_all()) return open_namespace();
+  if (world_.roll(o.remove)) remove_some();
+  if (world_.roll(o.flush)) flush_some();
+  if (world_.roll(250)) start_put();
+  if (world_.roll(350)) {
+    const auto first = static_cast<std::uint32_t>(world_.rng.uniform(world_.options.keys));
+    start_read(static_cast<std::uint32_t>(world_.rng.uniform(kNamespaces)), first,
+               static_cast<std::uint32_t>(world_.rng.between(1, world_.options.chain_length)));
+  }
+}
+
+// No new work; detaches when asked to, once nothing is left.
+void SimClient::come_to_an_end() {
+  if (!opened_all() && !my_->leaving && !leaves_for_good_) open_namespace();
+  const bool stuck = std::any_of(my_->puts.begin(), my_->puts.end(),
+                                 [](const auto& put) { return put.second.stuck; });
+  const bool stuck_read = std::any_of(my_->reads.begin(), my_->reads.end(),
+                                      [](const auto& read) { return read.second.life.stuck(); });
+  if (stuck || stuck_read) {
+    exits_ = true;  // only the proof of its death gives that memory back
+    return;
+  }
+  if (!my_->leaving && !leaves_for_good_) return;
+  const bool empty = my_->puts.empty() && my_->reads.empty() && my_->operations.empty();
+  if (!empty || my_->detaching || session().state() != protocol::Session::State::kAttached) return;
+  my_->detaching = true;
+  const std::uint64_t cookie = my_->next_cookie++;
+  my_->operations[cookie].code = protocol::RequestCode::kDetach;
+  session().detach(cookie);
+}
+
+bool SimClient::opened_all() const {
+  return std::all_of(std::begin(my_->rows), std::end(my_->rows),
+                     [](const auto& row) { return row.has_value(); });
+}
+
+bool SimClient::idle() const {
+  return families_.size() == 1 && families_.back()->process->alive &&
+         families_.back()->fork_pipe->writers == 1 && my_ && my_->session &&
+         my_->line == Line::kAttached && opened_all() && my_->operations.empty() &&
+         my_->puts.empty() && my_->reads.empty() && my_->session->queued() == 0 &&
+         my_->session->unanswered() == 0;
+}
+
+bool SimClient::gone() const {
+  return families_.size() == 1 && !families_.back()->process->alive &&
+         families_.back()->fork_pipe->closed();
+}
+
+void SimClient::leave() {
+  leaves_for_good_ = true;
+}
+
+std::string SimClient::what_is_open() const {
+  if (!my_) return "dead";
+  std::string text = "line " + std::to_string(static_cast<int>(my_->line)) + ", puts " +
+                     std::to_string(my_->puts.size()) + ", reads " +
+                     std::to_string(my_->reads.size()) + ", operations";
+  for (const auto& [cookie, operation] : my_->operations)
+    text += " " + std::to_string(static_cast<int>(operation.code));
+  if (my_->session)
+    text += ", held " + std::to_string(my_->session->held_puts()) + ", unanswered " +
+            std::to_string(my_->session->unanswered()) + ", queued " +
+            std::to_string(my_->session->queued());
+  return text + ", families " + std::to_string(families_.size());
+}
+
+KeyId SimClient::key(std::uint32_t ns, std::uint32_t number) const {
+  return world_.key(ns, number);
+}
+
+void SimClient::broken(const std::string& what) {
+  world_.verdict.broken("client process " + std::to_string(family().process->pid) + ": " + what);
+}
+
+}  // namespace orlop::simulation

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// A client's place: an engine's worker process with liborlop in it, its device, its forked
+// children; when it dies another takes the place. What the real library does around Session,
+// pin_prefix and the ledger is written small here.
+//
+// Private memory of the process lies in `Private` and goes with it. What the simulation itself
+// knows of it (which pins and puts may still touch memory) lies in `Family` and outlives it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "device.h"
+#include "protocol/session/session.h"
+#include "segment/ledger.h"
+#include "segment/pin.h"
+#include "value_bytes.h"
+#include "wire.h"
+
+namespace orlop::simulation {
+
+class World;
+
+class SimClient {
+ public:
+  SimClient(World& world, std::uint32_t number);
+
+  void step();
+  void step_device();  // the device makes progress, children exit
+
+  // ---- the end of a run
+  bool idle() const;  // attached, every namespace open, nothing under way
+  bool gone() const;  // left for good, its children too
+  void leave();       // detaches and does not come back
+  // Puts one new page into a namespace, reads it back: the node must be able to. Poll the result.
+  void begin_last_put(std::uint32_t ns);
+  bool last_put_stored() const { return last_put_stored_; }
+  std::string what_is_open() const;
+
+ private:
+  enum class Line { kNone, kAttaching, kAttached, kHangingUp, kResuming };
+  struct Operation {
+    protocol::RequestCode code = protocol::RequestCode::kPing;
+    RequestId request{};
+    MonoNs deadline = kNever;
+    std::uint32_t ns = 0;
+    std::vector<KeyId> keys{};
+    std::vector<std::uint32_t> group_lens{};
+    std::uint64_t removal = 0;                     // in the removal oracle
+    PutId put{};                                   // commit
+    std::vector<protocol::CommitEntry> entries{};  // commit
+    std::vector<std::uint32_t> entry_groups{};     // commit: number of the entry's group
+    std::uint64_t order = 0;                       // commit
+    bool last_put = false;
+  };
+  struct PutPlan {
+    std::uint32_t ns = 0;
+    std::vector<protocol::CommitEntry> entries{};
+    std::vector<KeyId> keys{};  // of the entries
+    std::vector<std::uint32_t> entry_groups{};
+    std::uint32_t copies = 0;  // queued
+    bool aborted = false;
+    bool stuck = false;
+    bool last_put = false;
+  };
+  struct ReadPlan {
+    std::uint32_t ns = 0;
+    std::vector<std::uint32_t> cells;
+    std::vector<segment::PinnedSlot> pinned;
+    std::vector<KeyId> keys{};  // of the pinned
+    NamespaceIndex index;
+    protocol::PlanLife life;
+    std::uint32_t copies = 0;  // queued
+    bool ended = false;        // its owner gave it up; copies may be left
+  };
+  struct Private {
+    std::uint64_t nonce = 0;
+    Line line = Line::kNone;
+    MonoNs retry_at = 0;
+    std::shared_ptr<ChannelMemory> memory;
+    segment::ChannelView channel;
+    segment::ControlArea area;
+    std::optional<segment::ChunkPool> chunks;
+    std::vector<segment::ThreadLedger> threads;
+    std::unique_ptr<protocol::Session> session;
+    std::optional<NamespaceRow> rows[3];
+    std::map<std::uint64_t, Operation> operations;  // by cookie
+    std::map<PutId, PutPlan> puts;
+    std::map<std::uint64_t, ReadPlan> reads;
+    std::vector<std::uint64_t> abandoned_removals;
+    std::uint64_t next_cookie = 1, next_commit = 1, commits_answered = 0;
+    std::uint64_t pinned_bytes = 0;
+    bool leaving = false;
+    bool detaching = false;
+  };
+  // A process and the children it forked. Its device lives as long as one of them.
+  struct Family {
+    std::shared_ptr<Process> process = std::make_shared<Process>();
+    std::shared_ptr<ForkPipe> fork_pipe = std::make_shared<ForkPipe>();
+    Device device;
+    std::map<std::uint64_t, std::vector<segment::PinnedSlot>> pins;  // by read plan
+    std::vector<PutId> writing;
+  };
+
+  // sim_client.cpp: life
+  Family& family() { return *families_.back(); }
+  void be_born();
+  void die();
+  void end_family(Family& family);
+  void turn();
+  void do_some_work();
+  void come_to_an_end();
+  // sim_client_line.cpp: the socket
+  void drive_line();
+  void connect();
+  void attach();
+  void resume();
+  void hear_attaching();
+  void hear_resuming();
+  void hear_attached();
+  void welcomed(const Packet& packet);
+  void line_is_gone(MonoNs retry_after);
+  // sim_client_answers.cpp
+  void consume();
+  void answered(const protocol::Answer& answer);
+  void put_started(const Operation& asked, const protocol::Answer& answer);
+  void committed(const Operation& asked, const protocol::Answer& answer);
+  void removed(const Operation& asked, const protocol::Answer& answer);
+  void abandon_late();
+  // sim_client_puts.cpp
+  void remember(const protocol::Posted& posted, Operation operation, std::uint64_t cookie);
+  void open_namespace();
+  void start_put();
+  void post_put(std::uint32_t ns, std::uint32_t first, std::uint32_t count, bool last_put);
+  void remove_some();
+  void flush_some();
+  void advance_puts();
+  void commit(PutId id, PutPlan& plan);
+  void abort(PutId id, PutPlan& plan);
+  void writing_is_over(PutId id);
+  // sim_client_reads.cpp
+  void start_read(std::uint32_t ns, std::uint32_t first, std::uint32_t count);
+  bool reserve_cells(std::uint32_t count, std::vector<std::uint32_t>& cells);
+  void check_pinned(ReadPlan& plan, const std::vector<std::uint64_t>& floors);
+  void check_bytes(const ReadPlan& plan, std::size_t page);
+  void advance_reads();
+  void end_read(std::uint64_t id, ReadPlan& plan);
+  void release(std::uint64_t id);
+  void report_mismatch(const ReadPlan& plan, bool scribble);
+  void take_finished_copies();
+  void write_finished(const Copy& copy);
+  void read_finished(const Copy& copy);
+
+  KeyId key(std::uint32_t ns, std::uint32_t number) const;
+  protocol::Session& session() { return *my_->session; }
+  bool opened_all() const;
+  void broken(const std::string& what);
+
+  World& world_;
+  const std::uint32_t number_;
+  std::vector<std::unique_ptr<Family>> families_;  // the last one lives or died last
+  std::unique_ptr<Private> my_;
+  std::shared_ptr<Socket> socket_;
+  MonoNs born_at_ = 0;
+  std::uint64_t next_read_ = 1;
+  bool leaves_for_good_ = false;
+  bool exits_ = false;  // its process ends after this turn
+  bool last_put_stored_ = false;
+  std::uint32_t last_keys_ = 0;
+};
+
+}  // namespace orlop::simulation

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// What comes back from the node, held against what was asked.
+#include <algorithm>
+#include <utility>
+
+#include "base/sometimes.h"
+#include "sim_client.h"
+#include "world.h"
+
+namespace orlop::simulation {
+
+using protocol::Answer;
+using protocol::RequestCode;
+using protocol::Session;
+
+namespace {
+
+// Number of each key's group; lens empty: a group each.
+std::vector<std::uint32_t> group_numbers(std::size_t keys, const std::vector<std::uint32_t>& lens) {
+  std::vector<std::uint32_t> numbers;
+  for (std::size_t i = 0; i < lens.size(); ++i)
+    numbers.insert(numbers.end(), lens[i], static_cast<std::uint32_t>(i));
+  while (numbers.size() < keys) numbers.push_back(static_cast<std::uint32_t>(numbers.size()));
+  return numbers;
+}
+
+}  // namespace
+
+void SimClient::consume() {
+  Answer answer;
+  for (;;) {
+    switch (session().next(&answer)) {
+      case Session::Next::kNone:
+        return;
+      case Session::Next::kBroken:
+        return broken("the node wrote nonsense into the response ring");
+      case Session::Next::kAnswer:
+        answered(answer);
+        if (!my_->session) return;
+    }
+  }
+}
+
+void SimClient::answered(const Answer& answer) {
+  const auto found = my_->operations.find(answer.cookie);
+  if (found == my_->operations.end() || found->second.code != answer.code)
+    return broken("an answer that nobody waits for");
+  const Operation asked = std::move(found->second);
+  my_->operations.erase(found);
+  switch (answer.code) {
+    case RequestCode::kOpenNamespace:
+      if (answer.status != protocol::kStatusOk) return broken("open: " + answer.text);
+      my_->rows[asked.ns] = NamespaceRow{static_cast<std::uint32_t>(answer.args[0])};
+      return;
+    case RequestCode::kPutStart:
+      if (answer.status != protocol::kStatusOk) return broken("put_start: " + answer.text);
+      return put_started(asked, answer);
+    case RequestCode::kPutCommit:
+      if (answer.status != protocol::kStatusOk) return broken("commit: " + answer.text);
+      return committed(asked, answer);
+    case RequestCode::kRemove:
+    case RequestCode::kFlush:
+      if (answer.status != protocol::kStatusOk) return broken("remove, flush: " + answer.text);
+      return removed(asked, answer);
+    case RequestCode::kDetach: {
+      world_.note("client " + std::to_string(session().client().value) + " detached");
+      if (leaves_for_good_) {
+        exits_ = true;
+        return;
+      }
+      // The same process comes back as another instance.
+      if (socket_) socket_->closed_by_client = true;
+      socket_.reset();
+      my_ = std::make_unique<Private>();
+      my_->nonce = world_.new_nonce();
+      my_->retry_at = world_.now + world_.rng.uniform(10 * kNsPerMs);
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+void SimClient::put_started(const Operation& asked, const Answer& answer) {
+  PutPlan plan;
+  plan.ns = asked.ns;
+  plan.last_put = asked.last_put;
+  const std::vector<std::uint32_t> groups = group_numbers(asked.keys.size(), asked.group_lens);
+  for (std::size_t i = 0; i < asked.keys.size(); ++i) {
+    const protocol::SlotGrant grant = answer.grants[i];
+    const Outcome outcome = answer.outcomes[i];
+    const bool granted = grant.slot != 0;
+    if (granted != (outcome == Outcome::kPrepared))
+      broken("put_start: outcome and memory of a key disagree");
+    if (i > 0 && groups[i] == groups[i - 1] && granted != (answer.grants[i - 1].slot != 0))
+      broken("put_start: half a group was given memory");
+    SOMETIMES(outcome == Outcome::kNoSpace, "sim: no space");
+    SOMETIMES(outcome == Outcome::kInFlight, "sim: key in flight");
+    SOMETIMES(outcome == Outcome::kGroupSplit, "sim: group split");
+    SOMETIMES(outcome == Outcome::kOverQuota, "sim: over quota");
+    if (!granted) continue;
+    plan.entries.push_back({grant.slot, grant.generation, 0});
+    plan.keys.push_back(asked.keys[i]);
+    plan.entry_groups.push_back(groups[i]);
+  }
+  if (plan.entries.empty()) return;
+  const PutId put = answer.put;
+  family().writing.push_back(put);
+  for (std::size_t i = 0; i < plan.entries.size(); ++i) {
+    const protocol::CommitEntry& entry = plan.entries[i];
+    const SlotId slot{entry.slot};
+    world_.slots.writer_begins(put, slot, Generation{entry.generation}, plan.keys[i]);
+    if (!session().register_copy(put)) broken("a fresh put takes no copies");
+    ++plan.copies;
+    family().device.queue({.writes = true,
+                           .put = put,
+                           .slot = slot,
+                           .generation = Generation{entry.generation},
+                           .identity = {plan.keys[i], plan.ns},
+                           .value = world_.memory.value(slot, world_.options.value_len[plan.ns])});
+  }
+  my_->puts.emplace(put, std::move(plan));
+}
+
+void SimClient::committed(const Operation& asked, const Answer& answer) {
+  if (asked.order != my_->commits_answered + 1) broken("commits are answered out of order");
+  my_->commits_answered = asked.order;
+  const auto was_readable = [&](std::size_t i) {
+    return world_.slots.readable_since(SlotId{asked.entries[i].slot},
+                                       Generation{asked.entries[i].generation}) != 0;
+  };
+  for (std::size_t i = 0; i < asked.entries.size(); ++i) {
+    const Outcome outcome = answer.outcomes[i];
+    const std::size_t before = i == 0 ? 0 : i - 1;
+    const bool same_group = asked.entry_groups[i] == asked.entry_groups[before];
+    if (same_group &&
+        (outcome == Outcome::kStored) != (answer.outcomes[before] == Outcome::kStored))
+      broken("commit: half a group is stored");
+    if (outcome == Outcome::kStored && !was_readable(i))
+      broken("commit: stored, but the slot never became readable");
+    if (outcome == Outcome::kEvicted) {
+      bool any = false;
+      for (std::size_t k = 0; k < asked.entries.size(); ++k)
+        any = any || (asked.entry_groups[k] == asked.entry_groups[i] && was_readable(k));
+      if (!any) broken("commit: the node lost Prepared slots of a put that was held");
+    }
+    SOMETIMES(outcome == Outcome::kExists, "sim: a later writer committed first");
+    SOMETIMES(outcome == Outcome::kFlushed, "sim: commit after a flush");
+    SOMETIMES(outcome == Outcome::kEvicted, "sim: repeated commit of an evicted group");
+    if (asked.last_put && outcome == Outcome::kStored) last_put_stored_ = true;
+  }
+}
+
+void SimClient::removed(const Operation& asked, const Answer&) {
+  world_.removals.closed(asked.removal, true, world_.slots.now());
+}
+
+// Nobody waits for them any more; their answers come late.
+void SimClient::abandon_late() {
+  for (auto item = my_->operations.begin(); item != my_->operations.end();) {
+    const Operation& operation = item->second;
+    if (world_.now < operation.deadline || !operation.request) {
+      ++item;
+      continue;
+    }
+    if (!session().abandon(operation.request)) broken("a request that waits was answered already");
+    if (operation.removal != 0) my_->abandoned_removals.push_back(operation.removal);
+    item = my_->operations.erase(item);
+  }
+}
+
+}  // namespace orlop::simulation

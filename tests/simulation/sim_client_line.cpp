@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// A client's connection: attach, hang-up, the one critical section of a re-attach.
+#include <utility>
+
+#include "base/sometimes.h"
+#include "sim_client.h"
+#include "sim_keeper.h"
+#include "world.h"
+
+namespace orlop::simulation {
+
+using protocol::decode;
+using protocol::FrameKind;
+using protocol::Session;
+
+void SimClient::drive_line() {
+  switch (my_->line) {
+    case Line::kNone:
+      if (world_.now < my_->retry_at) return;
+      return my_->session ? resume() : attach();
+    case Line::kAttaching:
+      return hear_attaching();
+    case Line::kResuming:
+      return hear_resuming();
+    case Line::kAttached:
+      return hear_attached();
+    case Line::kHangingUp:
+      // Only the server's close says that it touches the rings no more.
+      if (socket_->closed_by_server) line_is_gone(0);
+      return;
+  }
+}
+
+void SimClient::connect() {
+  socket_ = std::make_shared<Socket>(family().process);
+  world_.listener.backlog.push_back(socket_);
+}
+
+void SimClient::attach() {
+  connect();
+  protocol::AttachFrame frame;
+  frame.nonce = my_->nonce;
+  frame.sizes = world_.options.channel;
+  frame.name = "client" + std::to_string(number_);
+  socket_->to_server.send({encode(frame), {nullptr, nullptr, family().fork_pipe}},
+                          world_.frame_arrives());
+  my_->line = Line::kAttaching;
+}
+
+void SimClient::resume() {
+  // Answers that the server before left may be taken first, or not.
+  if (session().state() == Session::State::kLost && world_.roll(500)) consume();
+  const protocol::ResumeSnapshot snapshot = session().reset();
+  for (const protocol::Lost& lost : snapshot.lost) {
+    const auto found = my_->operations.find(lost.cookie);
+    if (found == my_->operations.end() || found->second.code != lost.code)
+      return broken("a request was reported lost that nobody waits for");
+    if (found->second.removal != 0)
+      world_.removals.closed(found->second.removal, false, world_.slots.now());
+    my_->operations.erase(found);
+  }
+  for (const std::uint64_t removal : my_->abandoned_removals)
+    world_.removals.closed(removal, false, world_.slots.now());
+  my_->abandoned_removals.clear();
+  for (const auto& [cookie, operation] : my_->operations)
+    if (operation.code != protocol::RequestCode::kPutCommit &&
+        operation.code != protocol::RequestCode::kDetach)
+      broken("a reset neither answers nor reports a request");
+  connect();
+  protocol::ResumeFrame frame;
+  frame.nonce = my_->nonce;
+  frame.segment = SegmentId{7};
+  frame.client = session().client();
+  frame.ring_generation = snapshot.ring_generation;
+  frame.held = snapshot.held;
+  socket_->to_server.send({encode(frame), {nullptr, nullptr, family().fork_pipe}},
+                          world_.frame_arrives());
+  my_->line = Line::kResuming;
+}
+
+void SimClient::line_is_gone(MonoNs retry_after) {
+  socket_.reset();
+  my_->line = Line::kNone;
+  my_->retry_at = world_.now + retry_after;
+  if (my_->session) session().lost();
+}
+
+void SimClient::hear_attaching() {
+  std::optional<Packet> packet = socket_->to_client.receive(world_.now);
+  if (!packet) {
+    if (socket_->closed_by_server && socket_->to_client.empty()) line_is_gone(kNsPerMs);
+    return;
+  }
+  if (protocol::frame_kind(packet->frame).value() == FrameKind::kWelcome) return welcomed(*packet);
+  socket_->closed_by_client = true;
+  line_is_gone(5 * kNsPerMs);
+}
+
+void SimClient::welcomed(const Packet& packet) {
+  const auto frame = decode<protocol::WelcomeFrame>(packet.frame).value();
+  if (!world_.keeper->holds(frame.client))
+    broken("welcomed as client " + std::to_string(frame.client.value) +
+           " which the keeper does not hold");
+  my_->memory = packet.descriptors.channel;
+  my_->channel = segment::ChannelView::open(my_->memory->span(), my_->memory->geometry).value();
+  my_->area = segment::ControlArea::open(world_.memory.control_span()).value();
+  my_->chunks.emplace(my_->channel.geometry().ledger_chunks);
+  // Two threads that pin; any may release.
+  my_->threads.assign(2, segment::ThreadLedger(my_->channel));
+  my_->session = std::make_unique<Session>(my_->area, my_->channel, frame.client);
+  my_->line = Line::kAttached;
+  world_.note("client " + std::to_string(frame.client.value) + " attached");
+}
+
+void SimClient::hear_resuming() {
+  std::optional<Packet> packet = socket_->to_client.receive(world_.now);
+  if (!packet) {
+    if (socket_->closed_by_server && socket_->to_client.empty()) line_is_gone(kNsPerMs);
+    return;
+  }
+  if (protocol::frame_kind(packet->frame).value() == FrameKind::kResumed) {
+    session().resumed();
+    my_->line = Line::kAttached;
+    SOMETIMES(session().kept_commits() > 0, "sim: resumed with kept commits");
+    SOMETIMES(!my_->reads.empty(), "sim: a read plan outlived the server");
+    return;
+  }
+  const auto refusal = decode<protocol::RefusalFrame>(packet->frame).value();
+  if (refusal.code == ErrorCode::kClosed && !my_->detaching)
+    broken("resume refused though the segment lives: " + refusal.text);
+  if (refusal.code == ErrorCode::kClosed && my_->detaching) {
+    exits_ = true;  // the detach was served, its answer went with the server
+    return;
+  }
+  line_is_gone(5 * kNsPerMs);
+}
+
+void SimClient::hear_attached() {
+  while (socket_->to_client.receive(world_.now)) {
+  }
+  if (socket_->closed_by_server && socket_->to_client.empty()) line_is_gone(0);
+}
+
+}  // namespace orlop::simulation

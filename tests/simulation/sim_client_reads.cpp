@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// A client's read plans: pinned without asking, checked from the pin to the release.
+#include <algorithm>
+#include <utility>
+
+#include "base/sometimes.h"
+#include "sim_client.h"
+#include "world.h"
+
+namespace orlop::simulation {
+
+namespace {
+constexpr std::size_t kMostReads = 6;
+}
+
+bool SimClient::reserve_cells(std::uint32_t count, std::vector<std::uint32_t>& cells) {
+  segment::ThreadLedger& thread = my_->threads[world_.rng.uniform(my_->threads.size())];
+  if (world_.roll(50)) {
+    std::vector<std::uint32_t> unused;
+    thread.reclaim(static_cast<std::uint32_t>(world_.rng.uniform(2)), unused);
+    my_->chunks->give_back(unused);
+  }
+  const std::uint32_t missing = thread.chunks_missing(count);
+  std::vector<std::uint32_t> taken;
+  my_->chunks->take(missing, taken);
+  thread.adopt(taken);
+  return thread.reserve(count, cells);
+}
+
+void SimClient::start_read(std::uint32_t ns, std::uint32_t first, std::uint32_t count) {
+  if (my_->reads.size() >= kMostReads) return;
+  // The node counts on the library to keep to the cap.
+  const std::uint64_t bytes = count * segment::slot_bytes(world_.options.value_len[ns]);
+  if (my_->pinned_bytes + bytes >
+      my_->area.header().pin_cap_bytes.load(std::memory_order_relaxed)) {
+    SOMETIMES(true, "sim: pin budget");
+    return;
+  }
+  ReadPlan plan;
+  plan.ns = ns;
+  if (!reserve_cells(count, plan.cells)) {
+    SOMETIMES(true, "sim: ledger full");
+    return;
+  }
+  std::vector<std::uint64_t> floors;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    plan.keys.push_back(key(ns, first + i));
+    floors.push_back(world_.removals.floor(*my_->rows[ns], plan.keys.back()));
+  }
+  plan.index = my_->area.current_index(*my_->rows[ns]);
+  plan.pinned.resize(count);
+  const segment::PinResult result =
+      segment::pin_prefix(my_->area, my_->channel, plan.cells, plan.keys, plan.index, plan.pinned);
+  plan.cells.resize(result.pinned);
+  plan.keys.resize(result.pinned);
+  plan.pinned.resize(result.pinned);
+  if (result.pinned == 0) return;
+  my_->pinned_bytes += result.pinned * segment::slot_bytes(world_.options.value_len[ns]);
+  for (const segment::PinnedSlot& page : plan.pinned)
+    world_.slots.reader_begins(page.slot, page.generation);
+  family().pins[next_read_] = plan.pinned;
+  check_pinned(plan, floors);
+  const ReadPlan& kept = my_->reads.emplace(next_read_++, std::move(plan)).first->second;
+  if (world_.roll(700)) segment::touch(my_->channel, kept.pinned);
+}
+
+void SimClient::check_pinned(ReadPlan& plan, const std::vector<std::uint64_t>& floors) {
+  const Unobserved quiet;
+  for (std::size_t i = 0; i < plan.pinned.size(); ++i) {
+    const segment::PinnedSlot& page = plan.pinned[i];
+    const std::string name = "slot " + std::to_string(page.slot.value);
+    if (!my_->area.slot(page.slot).has_identity(plan.keys[i], plan.index) ||
+        page.value_len != world_.options.value_len[plan.ns])
+      return broken("pinned " + name + " of another identity");
+    if (world_.slots.readable_since(page.slot, page.generation) <= floors[i])
+      return broken("pinned " + name + ", which was removed or flushed before");
+    check_bytes(plan, i);
+  }
+}
+
+void SimClient::check_bytes(const ReadPlan& plan, std::size_t i) {
+  const segment::PinnedSlot& page = plan.pinned[i];
+  if (world_.slots.corrupted(page.slot, page.generation)) return;
+  const ValueIdentity identity{plan.keys[i], plan.ns};
+  const std::span<const std::byte> value = world_.memory.value(page.slot, page.value_len);
+  if (!value_is_right(identity, value, 0, value.size()) ||
+      page.checksum != value_checksum(identity, value))
+    broken("wrong bytes in pinned slot " + std::to_string(page.slot.value));
+}
+
+void SimClient::advance_reads() {
+  std::vector<std::uint64_t> open;
+  for (const auto& [id, plan] : my_->reads) open.push_back(id);
+  for (const std::uint64_t id : open) {
+    ReadPlan& plan = my_->reads.at(id);
+    const std::size_t page = world_.rng.uniform(plan.pinned.size());
+    check_bytes(plan, page);
+    if (plan.ended) continue;
+    if (world_.fault(world_.options.false_report)) report_mismatch(plan, false);
+    if (world_.fault(world_.options.corrupted)) report_mismatch(plan, true);
+    const bool hurry = my_->leaving || world_.calm();
+    if (!hurry && world_.roll(200) && plan.life.register_copy()) {
+      ++plan.copies;
+      const segment::PinnedSlot& slot = plan.pinned[page];
+      family().device.queue({.read_plan = id,
+                             .slot = slot.slot,
+                             .generation = slot.generation,
+                             .identity = {plan.keys[page], plan.ns},
+                             .value = world_.memory.value(slot.slot, slot.value_len)});
+    } else if (world_.roll(hurry ? 500 : 100)) {
+      end_read(id, plan);
+    }
+  }
+}
+
+void SimClient::end_read(std::uint64_t id, ReadPlan& plan) {
+  plan.ended = true;
+  SOMETIMES(plan.copies > 0, "sim: read plan ended with copies queued");
+  if (plan.life.end()) release(id);
+}
+
+// Its cells are zeroed; what the oracle holds against a reuse ends when no copy is left.
+void SimClient::release(std::uint64_t id) {
+  ReadPlan& plan = my_->reads.at(id);
+  for (std::size_t i = 0; i < plan.pinned.size(); ++i) check_bytes(plan, i);
+  if (plan.copies == 0) {
+    for (const segment::PinnedSlot& page : plan.pinned)
+      world_.slots.reader_ends(page.slot, page.generation);
+    family().pins.erase(id);
+  }
+  my_->pinned_bytes -= plan.pinned.size() * segment::slot_bytes(world_.options.value_len[plan.ns]);
+  const std::vector<std::uint32_t> cells = plan.cells;
+  my_->reads.erase(id);
+  segment::release_cells(my_->channel, cells);
+}
+
+void SimClient::read_finished(const Copy& copy) {
+  const auto found = my_->reads.find(copy.read_plan);
+  if (found == my_->reads.end()) return broken("a copy of a read plan that is over finished");
+  ReadPlan& plan = found->second;
+  --plan.copies;
+  if (copy.wrong && !world_.slots.corrupted(copy.slot, copy.generation))
+    broken("a copy read wrong bytes from slot " + std::to_string(copy.slot.value));
+  if (plan.life.copy_done(!copy.failed).ended) release(copy.read_plan);
+}
+
+// scribble: it really is wrong, because this client wrote into it.
+void SimClient::report_mismatch(const ReadPlan& plan, bool scribble) {
+  const std::size_t i = world_.rng.uniform(plan.pinned.size());
+  const segment::PinnedSlot& page = plan.pinned[i];
+  if (scribble) {
+    world_.slots.corrupt(page.slot, page.generation);
+    world_.memory.value(page.slot, page.value_len)[0] ^= std::byte{1};
+  }
+  world_.note("mismatch reported in slot " + std::to_string(page.slot.value) +
+              (scribble ? ", truly" : ", falsely"));
+  session().report({.key = plan.keys[i],
+                    .ns = plan.index.value,
+                    .slot = page.slot.value,
+                    .generation = page.generation.value});
+}
+
+void SimClient::take_finished_copies() {
+  for (const Copy& copy : family().device.take_finished())
+    copy.writes ? write_finished(copy) : read_finished(copy);
+}
+
+}  // namespace orlop::simulation

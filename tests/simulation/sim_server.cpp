@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim_server.h"
+
+#include <utility>
+
+#include "base/sometimes.h"
+#include "value_bytes.h"
+#include "world.h"
+
+namespace orlop::simulation {
+
+using protocol::decode;
+using protocol::FrameKind;
+using protocol::NodeEffects;
+using protocol::NodeMachine;
+namespace event = protocol::event;
+
+SimServer::SimServer(World& world, std::shared_ptr<KeeperLink> link)
+    : world_(world),
+      process_(std::make_shared<Process>()),
+      link_(std::move(link)),
+      my_(std::make_unique<Private>()) {
+  process_->pid = world.new_pid();
+}
+
+void SimServer::step() {
+  if (!world_.may_run(*process_, world_.options.server_killed, world_.options.server_paused))
+    return;
+  const bool lived = run_as(*process_, world_, [this] { turn(); }, [this] { my_.reset(); });
+  if (!lived) world_.note("server killed");
+}
+
+// Every source is looked at in most turns, so that their order varies.
+void SimServer::turn() {
+  const auto most = [this] { return world_.rng.chance(0.7); };
+  if (most()) flush_to_keeper();
+  if (most()) read_keeper();
+  if (!my_->node) return;
+  if (most()) accept();
+  if (most()) read_sockets();
+  if (most()) apply(my_->attach->tick(world_.now));
+  if (most()) poll_deaths();
+  if (most()) poll_rings();
+  if (most()) finish_verifications();
+  if (my_->node->next_deadline() <= world_.now) feed(event::Tick{});
+  if (most()) run_background();
+  if (world_.fault(world_.options.socket_lost)) lose_a_socket();
+}
+
+NodeMachine* SimServer::idle_node() {
+  return my_ && my_->node && !process_->running ? my_->node.get() : nullptr;
+}
+
+bool SimServer::idle() const {
+  return my_ && my_->node && my_->to_keeper.empty() && my_->verify.empty() && my_->asked.empty() &&
+         !my_->node->wants_background();
+}
+
+// ---- keeper -------------------------------------------------------------------------------------
+
+void SimServer::send_to_keeper(Packet packet) {
+  my_->to_keeper.push_back(std::move(packet));
+}
+
+void SimServer::flush_to_keeper() {
+  for (; !my_->to_keeper.empty(); my_->to_keeper.pop_front())
+    link_->to_keeper.send(std::move(my_->to_keeper.front()), world_.frame_arrives());
+}
+
+void SimServer::read_keeper() {
+  if (world_.fault(world_.options.keeper_slow)) return;
+  while (std::optional<Packet> packet = link_->to_server.receive(world_.now))
+    handle_keeper_frame(*packet);
+}
+
+void SimServer::handle_keeper_frame(const Packet& packet) {
+  switch (protocol::frame_kind(packet.frame).value()) {
+    case FrameKind::kHello:
+      my_->hello = decode<protocol::HelloFrame>(packet.frame).value();
+      return;
+    case FrameKind::kHandOver:
+      my_->handed_over.emplace_back(decode<protocol::HandOverFrame>(packet.frame).value(),
+                                    packet.descriptors);
+      return;
+    case FrameKind::kHandOverEnd:
+      return recover();
+    case FrameKind::kHeld: {
+      const auto held = decode<protocol::HeldFrame>(packet.frame).value();
+      apply(my_->attach->held(held));
+      my_->asked.erase(held.attach);
+      return;
+    }
+    default:
+      world_.verdict.broken("the keeper sent a frame that a server does not know");
+  }
+}
+
+void SimServer::recover() {
+  CHECK(my_->handed_over.size() == my_->hello->channels);
+  const segment::Geometry& geometry = world_.memory.geometry;
+  std::vector<NodeMachine::HandedOver> channels;
+  std::vector<protocol::AttachMachine::Known> known;
+  for (const auto& [frame, held] : my_->handed_over) {
+    const auto view = segment::ChannelView::over(held.channel->span(), held.channel->geometry);
+    channels.push_back({frame.client, view, frame.name});
+    known.push_back({frame.client, frame.nonce, frame.pid});
+    my_->clients[frame.client] = ClientEnd{.held = held, .channel = view};
+  }
+  const Incarnation incarnation = my_->hello->incarnation;
+  if (my_->hello->cold) {
+    const auto area =
+        segment::ControlArea::format(world_.memory.control_span(), geometry, my_->hello->segment);
+    world_.slots.area_formatted();
+    my_->node = NodeMachine::cold(area, world_.options.node, incarnation, world_.now).value();
+  } else {
+    const auto area = segment::ControlArea::open(world_.memory.control_span()).value();
+    protocol::RecoveryReport report;
+    my_->node = NodeMachine::recover(area, world_.options.node, incarnation, std::move(channels),
+                                     world_.now, &report)
+                    .value();
+    world_.slots.server_recovered();
+    SOMETIMES(report.retiring_restored > 0, "sim: a restart restored a retiring group");
+    SOMETIMES(report.slots_doomed > 0, "sim: a restart doomed half a group");
+    SOMETIMES(report.prepared_kept > 0, "sim: a restart kept Prepared slots");
+  }
+  my_->attach = std::make_unique<protocol::AttachMachine>(my_->hello->segment, known);
+  serving_ = true;
+  send_to_keeper({protocol::encode_bare(FrameKind::kServing), {}});
+  world_.note("server serves");
+}
+
+// ---- node machine -------------------------------------------------------------------------------
+
+void SimServer::feed(const protocol::NodeEvent& happened) {
+  NodeEffects effects;
+  my_->node->step(happened, world_.now, effects);
+  apply(effects);
+}
+
+void SimServer::apply(NodeEffects& effects) {
+  for (const protocol::NodeAnswer& answer : effects.answers) {
+    const auto client = my_->clients.find(answer.client);
+    if (client != my_->clients.end() && client->second.rings)
+      client->second.rings->answer(answer, effects);
+  }
+  for (const protocol::VerifyValue& wanted : effects.verify)
+    my_->verify.push_back({wanted, world_.now + world_.rng.uniform(5 * kNsPerMs)});
+  for (const protocol::CloseClient& close : effects.close)
+    apply(my_->attach->expel(close.client, {ErrorCode::kInvalidArgument, close.why}));
+  for (const protocol::PunchIndexPlace& punch : effects.punch) {
+    std::byte* place =
+        world_.memory.control_span().data() + world_.memory.geometry.index_offset[punch.place];
+    std::memset(place, 0, world_.memory.geometry.index_place_bytes);
+    my_->node->index_place_punched(punch.place);
+  }
+  for (const protocol::ChannelReclaimed& reclaimed : effects.reclaimed)
+    forget_client(reclaimed.client);
+}
+
+void SimServer::forget_client(ClientId client) {
+  world_.note("server reclaimed client " + std::to_string(client.value));
+  const auto end = my_->clients.find(client);
+  CHECK(end != my_->clients.end());
+  const protocol::ConnectionId connection = end->second.connection;
+  my_->clients.erase(end);
+  if (connection) close_socket(connection);
+  my_->attach->reclaimed(client);
+  send_to_keeper({encode(protocol::DropFrame{client}), {}});
+}
+
+// pidfds and fork pipes, as a poll would report them.
+void SimServer::poll_deaths() {
+  std::vector<ClientId> known;
+  for (const auto& [client, end] : my_->clients) known.push_back(client);
+  for (const ClientId client : known) {
+    ClientEnd& end = my_->clients.at(client);
+    if (end.held.process->alive) continue;
+    const bool fork_open = !end.held.fork_pipe->closed();
+    if (!end.death_told) {
+      end.death_told = true;
+      end.fork_close_told = !fork_open;
+      SOMETIMES(fork_open, "sim: a forked child outlived its parent");
+      feed(event::ClientDied{client, fork_open});
+    } else if (!fork_open && !end.fork_close_told) {
+      end.fork_close_told = true;
+      feed(event::ForkPipeClosed{client});
+    }
+  }
+}
+
+void SimServer::poll_rings() {
+  std::vector<ClientId> known;
+  for (const auto& [client, end] : my_->clients) known.push_back(client);
+  for (const ClientId client : known) {
+    for (std::uint64_t left = world_.rng.uniform(4); left > 0; --left) {
+      const auto end = my_->clients.find(client);
+      if (end == my_->clients.end() || !end->second.rings) break;
+      const RingEnd::Taken taken = end->second.rings->take(client);
+      if (taken == RingEnd::Taken::kNothing) break;
+      if (taken == RingEnd::Taken::kBroken) {
+        world_.verdict.broken("a client's ring message is malformed");
+        break;
+      }
+      if (const protocol::NodeEvent* asked = end->second.rings->request()) feed(*asked);
+    }
+  }
+}
+
+void SimServer::finish_verifications() {
+  for (std::size_t i = 0; i < my_->verify.size(); ++i) {
+    if (my_->verify[i].done_at > world_.now) continue;
+    const protocol::VerifyValue wanted = my_->verify[i].wanted;
+    my_->verify.erase(my_->verify.begin() + static_cast<std::ptrdiff_t>(i));
+    const ValueIdentity identity{wanted.key, world_.namespace_of(wanted.namespace_digest)};
+    const std::uint64_t sum =
+        value_checksum(identity, world_.memory.value(wanted.slot, wanted.value_len));
+    feed(event::ValueVerified{wanted.reporter, wanted.slot, wanted.generation,
+                              sum == wanted.expected});
+    return;
+  }
+}
+
+void SimServer::run_background() {
+  if (!my_->node->wants_background()) return;
+  NodeEffects effects;
+  my_->node->run_background(world_.now, effects);
+  apply(effects);
+}
+
+void SimServer::close_sockets() {
+  for (const auto& socket : accepted_) socket->closed_by_server = true;
+}
+
+}  // namespace orlop::simulation

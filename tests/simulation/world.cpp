@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "world.h"
+
+#include "base/check.h"
+#include "base/sometimes.h"
+#include "orlop/namespace.h"
+#include "segment/key_id.h"
+#include "sim_client.h"
+#include "sim_keeper.h"
+
+namespace orlop::simulation {
+
+namespace {
+constexpr unsigned kDeepest = 3;           // steps inside steps
+constexpr std::uint64_t kMostOthers = 24;  // steps inside one interruption
+constexpr unsigned kAccessesLog2 = 11;     // an interruption or a kill comes within 2^11 accesses
+}  // namespace
+
+World::World(const Options& chosen)
+    : options(chosen),
+      rng(chosen.seed ^ 0x6f726c6f70),
+      memory(chosen.capacity, chosen.max_value_len),
+      slots(memory, removals, verdict),
+      keeper(std::make_unique<SimKeeper>(*this)) {
+  describe_namespaces();
+  for (std::uint32_t i = 0; i < options.clients; ++i)
+    clients.push_back(std::make_unique<SimClient>(*this, i));
+}
+
+World::~World() = default;
+
+void World::describe_namespaces() {
+  for (std::uint32_t ns = 0; ns < kNamespaces; ++ns) {
+    NamespaceDescriptor descriptor;
+    descriptor.engine = "sim";
+    descriptor.layout = "sim-1";
+    descriptor.model = ns < 2 ? "first" : "second";
+    descriptor.revision = "1";
+    descriptor.dtype = "u8";
+    descriptor.page_tokens = 16;
+    descriptor.value_len = options.value_len[ns];
+    descriptor.layers = 1;
+    descriptor.heads = 1;
+    descriptor.tp_size = ns < 2 ? 2 : 1;
+    descriptor.tp_rank = ns < 2 ? ns : 0;
+    const std::string text = canonical_text(descriptor).value();
+    namespaces_.push_back({text, segment::digest_of(text).lo});
+  }
+}
+
+// One page has one key on all ranks of a family.
+KeyId World::key(std::uint32_t ns, std::uint32_t number) const {
+  std::uint64_t state = (std::uint64_t{ns < 2 ? 1U : 2U} << 32) + number;
+  const std::uint64_t lo = splitmix64(state);
+  return {lo, splitmix64(state)};
+}
+
+std::uint32_t World::namespace_of(std::uint64_t digest) const {
+  for (std::uint32_t ns = 0; ns < kNamespaces; ++ns)
+    if (namespaces_[ns].digest == digest) return ns;
+  CHECK(false, "the node names a namespace that nobody opened");
+  return 0;
+}
+
+void World::step() {
+  now += rng.uniform(500 * kNsPerUs);
+  if (fault(options.long_pause)) {
+    now += rng.between(100 * kNsPerMs, 20 * kNsPerSecond);
+    note("time jumps");
+  }
+  step_somebody();
+}
+
+void World::step_somebody() {
+  const std::uint64_t who = rng.uniform(100);
+  if (who < 10) return keeper->step();
+  if (who < 50) return keeper->step_server();
+  SimClient& client = *clients[rng.uniform(clients.size())];
+  if (who < 65) return client.step_device();
+  client.step();
+}
+
+bool World::may_run(Process& process, std::uint32_t killed, std::uint32_t paused) {
+  if (!process.alive || process.running || now < process.stopped_until) return false;
+  if (fault(paused)) {
+    process.stopped_until = now + rng.between(kNsPerMs, 2 * kNsPerSecond);
+    return false;
+  }
+  // Small numbers as often as large ones: most windows are a few accesses wide.
+  const auto within = [this] {
+    return rng.uniform(std::uint64_t{1} << rng.uniform(kAccessesLog2));
+  };
+  if (fault(killed)) process.stores_left = within();
+  if (depth_ < kDeepest && fault(options.nested)) process.loads_until_others = within();
+  return true;
+}
+
+void World::stored(const void* address, std::uint64_t before, std::uint64_t after) {
+  slots.stored(address, before, after);
+}
+
+void World::others_run_inside(Process&) {
+  segment::AtomicHooks* const hooks = segment::g_atomic_hooks;
+  segment::g_atomic_hooks = nullptr;
+  ++depth_;
+  SOMETIMES(depth_ == kDeepest, "sim: three steps inside each other");
+  for (std::uint64_t left = rng.between(1, kMostOthers); left > 0 && !verdict.failed(); --left)
+    step_somebody();
+  --depth_;
+  segment::g_atomic_hooks = hooks;
+}
+
+}  // namespace orlop::simulation
