@@ -49,14 +49,14 @@ using Key = std::string_view;  // any bytes, 1..4096 of them
 using Milliseconds = std::chrono::milliseconds;
 
 struct ClientOptions {
-  std::string socket;                      // empty: $ORLOP_SOCKET, else the node's default place
-  std::string name;                        // shown by `orlop status`; empty: the program's name
+  std::string socket{};                    // empty: $ORLOP_SOCKET, else the node's default place
+  std::string name{};                      // shown by `orlop status`; empty: the program's name
   Milliseconds call_budget{200};           // calls that need the server wait at most this long
   Milliseconds handle_ttl{30'000};         // GetHandles never transferred are cancelled after this
   std::uint32_t ledger_cells = 1'000'000;  // pages that can be pinned at once
   // Called from the library's own thread when the client becomes attached (true) or loses its
   // node (false). May call ready(), nothing else.
-  std::function<void(bool)> on_ready;
+  std::function<void(bool)> on_ready{};
 };
 
 namespace detail {
@@ -83,14 +83,14 @@ class Namespace {
 };
 
 struct PutOptions {
-  std::vector<std::uint32_t> atomic_group_lens;  // positive, sum = keys; empty: one key per group
-  std::optional<Key> parent;  // the key before keys[0]; makes the prefix tree known to eviction
+  std::vector<std::uint32_t> atomic_group_lens{};  // positive, sum = keys; empty: one key per group
+  std::optional<Key> parent{};  // the key before keys[0]; makes the prefix tree known to eviction
   // Accepted and kept; used once there are other tiers. replicate_mask: one entry per key or empty,
   // uniform inside a group.
   bool replicate = false;
-  std::vector<bool> replicate_mask;
+  std::vector<bool> replicate_mask{};
   bool write_through = false;
-  std::optional<Milliseconds> deadline;  // default: ClientOptions::call_budget
+  std::optional<Milliseconds> deadline{};  // default: ClientOptions::call_budget
 };
 
 // Resolves exactly once, with one outcome per key of the put: answered by the node, or kNoNode when
@@ -144,7 +144,7 @@ class PutPlan {
 };
 
 struct GetOptions {
-  std::vector<std::uint32_t> atomic_group_lens;  // the reader's groups; empty: one key per group
+  std::vector<std::uint32_t> atomic_group_lens{};  // the reader's groups; empty: one key per group
 };
 
 struct GetResult {
