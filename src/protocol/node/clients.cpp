@@ -36,7 +36,7 @@ void Node::handle(const event::ClientAttached& e, MonoNs now, NodeEffects& effec
 // Frees the client's Prepared slots (and drops its partly ready groups) but those of `held` puts.
 void Node::free_prepared_of(ClientRecord& client, std::span<const PutId> held) {
   auto put = puts_.lower_bound(make_put_id(client.id, 0));
-  while (put != puts_.end() && put->second.client == client.id) {
+  while (put != puts_.end() && owner_of(put->first) == client.id) {
     const auto current = put++;
     if (std::binary_search(held.begin(), held.end(), current->first)) continue;
     counters_.prepared_reclaimed += end_put(current);
@@ -48,7 +48,7 @@ void Node::free_prepared_of(ClientRecord& client, std::span<const PutId> held) {
 void Node::drop_partly_ready_of(ClientId client) {
   std::vector<SlotId> partly;
   auto put = puts_.lower_bound(make_put_id(client, 0));
-  while (put != puts_.end() && put->second.client == client) {
+  while (put != puts_.end() && owner_of(put->first) == client) {
     const auto current = put++;
     partly.clear();
     for (const SlotId leader : current->second.leaders) {

@@ -89,6 +89,8 @@ std::uint32_t Node::commit_group(const event::PutCommit& e, std::uint32_t first,
   const auto state_of = [this](SlotId slot) {
     return area_.slot(slot).load_word(std::memory_order_relaxed).state;
   };
+  CHECK(put != nullptr || state_of(leader) != SlotState::kPrepared,
+        "a Prepared slot belongs to an open put");
   const bool done = std::all_of(group_members_.begin(), group_members_.end(), [&](SlotId member) {
     return state_of(member) == SlotState::kCommitted;
   });
@@ -101,11 +103,10 @@ std::uint32_t Node::commit_group(const event::PutCommit& e, std::uint32_t first,
   } else if (done) {
     SOMETIMES(true, "a commit is repeated");
     std::fill(answers.begin(), answers.end(), Outcome::kStored);
-  } else if (answer_exists(answers)) {
+  } else if (put->contended && answer_exists(answers)) {
     SOMETIMES(true, "a commit finds its key stored by another");
     drop_group(leader, put);
   } else {
-    CHECK(put != nullptr, "a Prepared slot belongs to an open put");
     std::fill(answers.begin(), answers.end(), Outcome::kStored);
     make_readable(entries, *put, now);
     stored_.push_back(leader);
@@ -158,6 +159,7 @@ void Node::make_readable(std::span<const CommitEntry> entries, PutRecord& put, M
     const SlotId slot = group_members_[i];
     const SlotWord word = word_of(slot);
     if (word.state != SlotState::kPrepared) continue;
+    if (put.contended) warn_other_writer(slot);
     prepared_ended(slot, put);
     store_word(slot, word, {word.generation, SlotState::kLocalReady, 0, coarse(now)});
     const SlotRow& row = area_.slot(slot);
@@ -170,6 +172,17 @@ void Node::make_readable(std::span<const CommitEntry> entries, PutRecord& put, M
     const SlotWord word = word_of(group_members_[i]);
     store_word(group_members_[i], word, {word.generation, SlotState::kCommitted, 0, word.recency});
   }
+}
+
+// The slot's key is about to be stored by a writer that had lost sight of it; who writes it now does
+// not know of him.
+void Node::warn_other_writer(SlotId slot) {
+  const SlotRow& row = area_.slot(slot);
+  const SlotId other = in_flight_.find(row.load_key(), row.load_ns());
+  if (!other || other == slot) return;
+  const auto put = puts_.find(area_.slot(other).load_put());
+  CHECK(put != puts_.end(), "a Prepared slot belongs to an open put");
+  put->second.contended = true;
 }
 
 // From the last group to the first, so that the policy sees leaves as older than their roots.
@@ -190,9 +203,8 @@ void Node::sweep_put(PutTable::iterator put) {
     });
     return;
   }
-  const auto client = clients_.find(put->second.client);
-  CHECK(client != clients_.end() && client->second.open_puts > 0);
-  --client->second.open_puts;
+  CHECK(put->second.client->open_puts > 0);
+  --put->second.client->open_puts;
   puts_.erase(put);
 }
 

@@ -49,7 +49,7 @@ std::vector<ClientGauges> Node::clients(MonoNs now) const {
     g.prepared_bytes = client.prepared_bytes;
     g.open_puts = client.open_puts;
     for (auto put = puts_.lower_bound(make_put_id(id, 0));
-         put != puts_.end() && put->second.client == id; ++put)
+         put != puts_.end() && owner_of(put->first) == id; ++put)
       g.oldest_put_age = std::max(g.oldest_put_age, now - put->second.started);
     if (client.dead) continue;
     segment::for_each_held_cell(client.channel, [&](segment::LedgerCell cell) {

@@ -20,11 +20,11 @@ void Node::handle(const event::ReportMismatch& e, MonoNs now, NodeEffects& effec
   if (!word.readable() || word.generation.value != e.report.generation ||
       !row.has_identity(e.report.key, NamespaceIndex{e.report.ns}))
     return;  // it left meanwhile
-  const auto ns_row = current_rows_.find(e.report.ns);
-  if (ns_row == current_rows_.end()) return;  // flushed: it goes anyway
+  const auto ns_row = row_of(NamespaceIndex{e.report.ns});
+  if (!ns_row) return;  // flushed: it goes anyway
   client->checking = true;
   node_pins_.push_back({e.client, slot, word.generation});
-  const segment::NamespaceTableRow& table = area_.namespace_row(NamespaceRow{ns_row->second});
+  const segment::NamespaceTableRow& table = area_.namespace_row(NamespaceRow{*ns_row});
   effects.verify.push_back({e.client, slot, word.generation, row.load_value_len(), e.report.key,
                             table.digest_lo, row.load_checksum()});
   to.args[0] = 1;

@@ -75,6 +75,7 @@ Node::Node(segment::ControlArea area, const NodeConfig& config, std::unique_ptr<
            Incarnation incarnation, MonoNs now)
     : area_(area),
       geometry_(area.geometry()),
+      slab_shift_(static_cast<unsigned>(std::countr_zero(geometry_.ordinals_per_slab))),
       config_(config),
       allocator_(area),
       index_(area),
@@ -87,6 +88,7 @@ Node::Node(segment::ControlArea area, const NodeConfig& config, std::unique_ptr<
       busy_in_slab_(geometry_.slab_count),
       row_slots_(segment::kMaxNamespaceRows) {
   (void)now;
+  CHECK(std::has_single_bit(geometry_.ordinals_per_slab), "slab sizes are powers of two");
   segment::ControlHeader& header = area_.header();
   header.server_state.store(static_cast<std::uint32_t>(segment::ServerState::kRecovering));
   header.incarnation.store(incarnation.value);

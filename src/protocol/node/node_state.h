@@ -93,6 +93,7 @@ class Node final : public NodeMachine {
     std::vector<SlotId> taken;
     std::uint32_t wanted = 0;  // slots
     bool over_quota = false;
+    bool contended = false;         // a key is taken over from a stopped writer
   };
   // The slot before a group, for the parent edge.
   struct Ancestor {
@@ -129,16 +130,19 @@ class Node final : public NodeMachine {
   std::string describe_quota(const ClientRecord& client) const;
 
   // -- slots.cpp: one slot, one group
+  SlabId slab_of(SlotId slot) const { return SlabId{(slot.value - 1) >> slab_shift_}; }
   std::uint32_t class_pages_of(SlotId slot) const;  // 0 = its slab is unassigned
   // The id names a slot of an assigned slab. Rows of other ids are holes: never read them.
   bool known_slot(SlotId slot) const;
   std::uint64_t slot_bytes_of(SlotId slot) const;
-  bool is_current(NamespaceIndex ns) const { return current_rows_.contains(ns.value); }
+  // The row whose current index this is; nullopt: flushed. Remembers the last one: whole batches ask.
+  std::optional<std::uint32_t> row_of(NamespaceIndex ns) const;
+  bool is_current(NamespaceIndex ns) const { return row_of(ns).has_value(); }
   void count_readable(NamespaceIndex ns, std::int64_t delta);
   void store_word(SlotId slot, SlotWord before, SlotWord after);
   void prepare_slot(SlotId slot, SlotId leader, SlotId next, const segment::SlotFields& fields,
-                    PutRecord& put, ClientRecord& client, MonoNs now);
-  void prepared_began(SlotId slot, PutRecord& put, ClientRecord& client);
+                    PutRecord& put, MonoNs now);
+  void prepared_began(SlotId slot, PutRecord& put);
   void prepared_ended(SlotId slot, PutRecord& put);
   void free_prepared(SlotId slot, PutRecord& put);
   void doom_slot(SlotId slot);
@@ -158,7 +162,7 @@ class Node final : public NodeMachine {
   std::optional<std::string> refuse_put(const event::PutStart& put);
   void plan_put(const event::PutStart& put, NamespaceIndex ns, const ClientRecord& client,
                 MonoNs now);
-  bool blocked_by_writer(const KeyId& key, NamespaceIndex ns, MonoNs now) const;
+  bool blocked_by_writer(const KeyId& key, NamespaceIndex ns, MonoNs now);
   void decide_groups(const event::PutStart& put, const ClientRecord& client);
   bool try_put(const event::PutStart& put, NamespaceIndex ns, ClientRecord& client, MonoNs now,
                bool may_wait, bool behind, NodeEffects& effects);
@@ -166,7 +170,7 @@ class Node final : public NodeMachine {
                  NodeEffects& effects);
   void grant_group(const event::PutStart& put, NamespaceIndex ns, std::uint32_t first,
                    std::uint32_t length, std::uint32_t number, std::uint32_t first_taken,
-                   const Ancestor& parent, PutRecord& record, ClientRecord& client, MonoNs now,
+                   const Ancestor& parent, PutRecord& record, MonoNs now,
                    std::span<SlotGrant> grants);
   void answer_put(const event::PutStart& put, const ClientRecord& client, bool no_space,
                   std::uint32_t first_grant, NodeEffects& effects);
@@ -189,6 +193,7 @@ class Node final : public NodeMachine {
   bool answer_exists(std::span<Outcome> out) const;
   bool checksums_agree(std::span<const CommitEntry> entries) const;
   void make_readable(std::span<const CommitEntry> entries, PutRecord& put, MonoNs now);
+  void warn_other_writer(SlotId slot);
   void insert_stored();
   void sweep_put(PutTable::iterator put);  // forgets ended groups; closes the put with the last
   std::uint64_t end_put(PutTable::iterator put);  // drops all its groups and closes it
@@ -251,7 +256,8 @@ class Node final : public NodeMachine {
 
   segment::ControlArea area_;
   const segment::Geometry geometry_;
-  const NodeConfig config_;  // with the defaults filled in
+  const unsigned slab_shift_;  // log2 of the slot ids per slab
+  const NodeConfig config_;    // with the defaults filled in
   segment::SlotAllocator allocator_;
   segment::KeyIndexWriter index_;
   std::unique_ptr<Policy> policy_;
@@ -295,6 +301,7 @@ class Node final : public NodeMachine {
 
   // Namespaces. current_rows_ is for look-ups only.
   std::unordered_map<std::uint32_t, std::uint32_t> current_rows_;  // current index -> row
+  mutable std::pair<std::uint32_t, std::uint32_t> last_row_{0, 0};  // of row_of(); index 0 = none
   std::vector<std::uint64_t> row_slots_;  // readable slots of current index
   std::uint32_t rows_used_ = 0;
 

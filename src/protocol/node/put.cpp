@@ -84,13 +84,15 @@ void Node::handle(const event::PutStart& e, MonoNs now, NodeEffects& effects) {
   enqueue(e, ns, deadline);
 }
 
-bool Node::blocked_by_writer(const KeyId& key, NamespaceIndex ns, MonoNs now) const {
+bool Node::blocked_by_writer(const KeyId& key, NamespaceIndex ns, MonoNs now) {
   const SlotId slot = in_flight_.find(key, ns);
   if (!slot) return false;
   const auto put = puts_.find(area_.slot(slot).load_put());
   CHECK(put != puts_.end(), "a Prepared slot belongs to an open put");
   if (now - put->second.started < config_.writer_key_hold) return true;
   SOMETIMES(true, "a stopped writer's key is taken over");
+  put->second.contended = true;
+  plan_.contended = true;
   return false;
 }
 
@@ -101,6 +103,7 @@ void Node::plan_put(const event::PutStart& put, NamespaceIndex ns, const ClientR
   const segment::IndexWord word = area_.index_word();
   plan_.outcomes.assign(keys, Outcome::kPrepared);
   plan_.readable.assign(keys, SlotId{});
+  plan_.contended = false;
   for (std::size_t i = 0; i < std::min(kAhead, keys); ++i)
     segment::index_prefetch(area_, word, put.keys[i], ns);
   for (std::size_t i = 0; i < keys; ++i) {
@@ -170,7 +173,14 @@ void Node::grant_put(const event::PutStart& put, NamespaceIndex ns, ClientRecord
   effects.grants.resize(effects.grants.size() + put.keys.size());
   const std::span grants(effects.grants.data() + first_grant, put.keys.size());
 
-  PutRecord record{put.put, put.client, ns, now, segment::slot_bytes(put.value_len), 0, {}};
+  PutRecord record;
+  record.id = put.put;
+  record.client = &client;
+  record.ns = ns;
+  record.started = now;
+  record.slot_bytes = segment::slot_bytes(put.value_len);
+  record.contended = plan_.contended;
+  record.leaders.reserve(plan_.taken.size());
   Ancestor ancestor;
   if (put.parent) {
     const auto hit = segment::index_find(area_, area_.index_word(), *put.parent, ns);
@@ -185,7 +195,7 @@ void Node::grant_put(const event::PutStart& put, NamespaceIndex ns, ClientRecord
         std::fill_n(plan_.outcomes.begin() + first, length, Outcome::kNoSpace);
         return;
       }
-      grant_group(put, ns, first, length, number, used, ancestor, record, client, now, grants);
+      grant_group(put, ns, first, length, number, used, ancestor, record, now, grants);
       used += length;
       ancestor = {plan_.taken[used - 1], Generation{grants[first + length - 1].generation}};
       return;
@@ -206,7 +216,7 @@ void Node::grant_put(const event::PutStart& put, NamespaceIndex ns, ClientRecord
 
 void Node::grant_group(const event::PutStart& put, NamespaceIndex ns, std::uint32_t first,
                        std::uint32_t length, std::uint32_t number, std::uint32_t first_taken,
-                       const Ancestor& parent, PutRecord& record, ClientRecord& client, MonoNs now,
+                       const Ancestor& parent, PutRecord& record, MonoNs now,
                        std::span<SlotGrant> grants) {
   segment::SlotFields fields;
   fields.value_len = put.value_len;
@@ -222,7 +232,7 @@ void Node::grant_group(const event::PutStart& put, NamespaceIndex ns, std::uint3
     const SlotId next = i + 1 < length ? plan_.taken[first_taken + i + 1] : SlotId{};
     fields.key = put.keys[first + i];
     fields.group.index = static_cast<std::uint16_t>(i);
-    prepare_slot(slot, leader, next, fields, record, client, now);
+    prepare_slot(slot, leader, next, fields, record, now);
     grants[first + i] = {slot.value,
                          area_.slot(slot).load_word(std::memory_order_relaxed).generation.value};
   }

@@ -84,6 +84,17 @@ TEST_F(PutTest, First_commit_wins_also_for_the_older_writer) {
   EXPECT_EQ(world.in_state(SlotState::kPrepared), 0u);
 }
 
+TEST_F(PutTest, Writer_out_of_sight_still_stores_a_key_once) {
+  const auto first = world.put_start(client, row, {key(1)});
+  world.now += 10 * kNsPerSecond;
+  const auto second = world.put_start(client, row, {key(1)});
+  world.abort(client, second.put);  // the key looks free now, but `first` may still commit
+  const auto third = world.put_start(client, row, {key(1)});
+  EXPECT_THAT(third.outcomes, ElementsAre(Outcome::kPrepared));
+  EXPECT_EQ(world.commit(client, first), times(1, Outcome::kStored));
+  EXPECT_EQ(world.commit(client, third), times(1, Outcome::kExists));
+}
+
 TEST_F(PutTest, Bad_arguments_are_refused_by_name_and_reserve_nothing) {
   const auto twice = [] {
     auto list = keys(1, 5);

@@ -38,10 +38,14 @@ struct ClientRecord {
 // A put that has Prepared slots.
 struct PutRecord {
   PutId id;
-  ClientId client;
-  NamespaceIndex ns;  // of its put_start; a flush since then makes its commit answer `flushed`
+  ClientRecord* client = nullptr;  // stays while it has open puts
+  NamespaceIndex ns;               // of its put_start; a flush since then makes its commit answer `flushed`
   MonoNs started = 0;
   std::uint64_t slot_bytes = 0;
+  // A key of it has, or had, another writer: its commit must look whether the key is stored by now.
+  // Else its in-flight entries have kept everybody away since put_start. A Prepared slot that the
+  // in-flight map does not name (it was taken over) always belongs to a contended put.
+  bool contended = false;
   std::uint32_t open_slots = 0;  // Prepared
   std::vector<SlotId> leaders;   // first members of its groups that are not ended
 };

@@ -122,16 +122,14 @@ void Recovery::keep_one(SlotId slot, SlotWord word) {
 void Recovery::keep_prepared(std::span<const Found> group) {
   link(group);
   PutRecord& put = put_of(group[0]);
-  ClientRecord& client = node_.clients_.at(put.client);
   put.leaders.push_back(SlotId{group[0].slot});
-  for (const Found& member : group) node_.prepared_began(SlotId{member.slot}, put, client);
+  for (const Found& member : group) node_.prepared_began(SlotId{member.slot}, put);
   report_.prepared_kept += group.size();
 }
 
 void Recovery::keep_partly(std::span<const Found> group) {
   link(group);
   PutRecord& put = put_of(group[0]);
-  ClientRecord& client = node_.clients_.at(put.client);
   put.leaders.push_back(SlotId{group[0].slot});
   for (const Found& member : group) {
     const SlotId slot{member.slot};
@@ -139,7 +137,7 @@ void Recovery::keep_partly(std::span<const Found> group) {
       count_readable(slot);
       ++report_.slots_kept;
     } else {
-      node_.prepared_began(slot, put, client);
+      node_.prepared_began(slot, put);
       ++report_.prepared_kept;
     }
   }
@@ -195,9 +193,14 @@ PutRecord& Recovery::put_of(const Found& member) {
   const auto [put, fresh] = node_.puts_.try_emplace(id);
   if (fresh) {
     const SlotRow& row = node_.area_.slot(SlotId{member.slot});
-    put->second = {
-        id, owner_of(id), row.load_ns(), now_, node_.slot_bytes_of(SlotId{member.slot}), 0, {}};
-    ++node_.clients_.at(owner_of(id)).open_puts;
+    PutRecord& record = put->second;
+    record.id = id;
+    record.client = &node_.clients_.at(owner_of(id));
+    record.ns = row.load_ns();
+    record.started = now_;
+    record.slot_bytes = node_.slot_bytes_of(SlotId{member.slot});
+    record.contended = true;
+    ++record.client->open_puts;
   }
   return put->second;
 }

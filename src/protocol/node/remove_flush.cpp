@@ -45,6 +45,7 @@ std::optional<NamespaceIndex> Node::next_namespace_index() {
 bool Node::advance_namespace(NamespaceRow row) {
   const auto index = next_namespace_index();
   if (!index) return false;
+  last_row_ = {0, 0};
   current_rows_.erase(area_.current_index(row).value);
   area_.namespace_row(row).current_index.store(index->value, std::memory_order_release);
   current_rows_.emplace(index->value, row.value);

@@ -8,7 +8,7 @@
 namespace orlop::protocol {
 
 std::uint32_t Node::class_pages_of(SlotId slot) const {
-  return allocator_.class_pages_of(geometry_.slab_of(slot));
+  return allocator_.class_pages_of(slab_of(slot));
 }
 
 bool Node::known_slot(SlotId slot) const {
@@ -22,9 +22,16 @@ std::uint64_t Node::slot_bytes_of(SlotId slot) const {
   return class_pages_of(slot) * segment::kMinSlotBytes;
 }
 
-void Node::count_readable(NamespaceIndex ns, std::int64_t delta) {
+std::optional<std::uint32_t> Node::row_of(NamespaceIndex ns) const {
+  if (last_row_.first == ns.value && ns) return last_row_.second;
   const auto row = current_rows_.find(ns.value);
-  if (row != current_rows_.end()) row_slots_[row->second] += static_cast<std::uint64_t>(delta);
+  if (row == current_rows_.end()) return std::nullopt;
+  last_row_ = *row;
+  return row->second;
+}
+
+void Node::count_readable(NamespaceIndex ns, std::int64_t delta) {
+  if (const auto row = row_of(ns)) row_slots_[*row] += static_cast<std::uint64_t>(delta);
 }
 
 void Node::store_word(SlotId slot, SlotWord before, SlotWord after) {
@@ -36,18 +43,18 @@ void Node::store_word(SlotId slot, SlotWord before, SlotWord after) {
 
 void Node::hold(SlotId slot) {
   held_bits_.set(slot);
-  ++busy_in_slab_[geometry_.slab_of(slot).value];
+  ++busy_in_slab_[slab_of(slot).value];
 }
 
 void Node::unhold(SlotId slot) {
   held_bits_.clear(slot);
-  --busy_in_slab_[geometry_.slab_of(slot).value];
+  --busy_in_slab_[slab_of(slot).value];
 }
 
 // ---- Prepared ----
 
 void Node::prepare_slot(SlotId slot, SlotId leader, SlotId next, const segment::SlotFields& fields,
-                        PutRecord& put, ClientRecord& client, MonoNs now) {
+                        PutRecord& put, MonoNs now) {
   SlotRow& row = area_.slot(slot);
   const SlotWord before = row.load_word(std::memory_order_relaxed);
   CHECK(before.state == SlotState::kFree, "the allocator gave out a slot in use");
@@ -55,17 +62,17 @@ void Node::prepare_slot(SlotId slot, SlotId leader, SlotId next, const segment::
   store_word(slot, before,
              {Generation{before.generation.value + 1}, SlotState::kPrepared, 0, coarse(now)});
   links_[slot.value] = {leader.value, next.value};
-  prepared_began(slot, put, client);
+  prepared_began(slot, put);
 }
 
 // The slot is Prepared and its row holds the identity.
-void Node::prepared_began(SlotId slot, PutRecord& put, ClientRecord& client) {
+void Node::prepared_began(SlotId slot, PutRecord& put) {
   const SlotRow& row = area_.slot(slot);
   in_flight_.set(row.load_key(), row.load_ns(), slot);
-  ++busy_in_slab_[geometry_.slab_of(slot).value];
+  ++busy_in_slab_[slab_of(slot).value];
   ++put.open_slots;
-  ++client.prepared_slots;
-  client.prepared_bytes += put.slot_bytes;
+  ++put.client->prepared_slots;
+  put.client->prepared_bytes += put.slot_bytes;
   prepared_bytes_ += put.slot_bytes;
 }
 
@@ -73,14 +80,12 @@ void Node::prepared_began(SlotId slot, PutRecord& put, ClientRecord& client) {
 void Node::prepared_ended(SlotId slot, PutRecord& put) {
   const SlotRow& row = area_.slot(slot);
   in_flight_.erase(row.load_key(), row.load_ns(), slot);
-  --busy_in_slab_[geometry_.slab_of(slot).value];
+  --busy_in_slab_[slab_of(slot).value];
   CHECK(put.open_slots > 0 && prepared_bytes_ >= put.slot_bytes);
   --put.open_slots;
   prepared_bytes_ -= put.slot_bytes;
-  const auto client = clients_.find(put.client);
-  CHECK(client != clients_.end(), "a client is not forgotten while it has Prepared slots");
-  --client->second.prepared_slots;
-  client->second.prepared_bytes -= put.slot_bytes;
+  --put.client->prepared_slots;
+  put.client->prepared_bytes -= put.slot_bytes;
 }
 
 void Node::free_prepared(SlotId slot, PutRecord& put) {

@@ -39,6 +39,7 @@ void Node::validate_slots() const {
         CHECK(put != puts_.end(), "a Prepared slot belongs to an open put");
         const SlotId writer = in_flight_.find(row.load_key(), row.load_ns());
         CHECK(!writer || area_.slot(writer).load_word().state == SlotState::kPrepared);
+        CHECK(writer == slot || put->second.contended, "only a contended writer is out of sight");
       }
       if (!word.readable()) continue;
       ++entries;
@@ -73,8 +74,8 @@ void Node::validate_slots() const {
 void Node::validate_totals() const {
   std::map<ClientId, std::uint64_t> puts, slots;
   for (const auto& [id, put] : puts_) {
-    CHECK(put.id == id && put.client == owner_of(id) && put.open_slots > 0);
-    CHECK(clients_.contains(put.client));
+    CHECK(put.id == id && put.client->id == owner_of(id) && put.open_slots > 0);
+    CHECK(clients_.contains(put.client->id));
     std::uint64_t open = 0;
     std::vector<SlotId> members;
     for (const SlotId leader : put.leaders) {
@@ -83,8 +84,8 @@ void Node::validate_totals() const {
         open += area_.slot(member).load_word().state == SlotState::kPrepared ? 1 : 0;
     }
     CHECK(open == put.open_slots, "a put's groups hold all its Prepared slots");
-    ++puts[put.client];
-    slots[put.client] += open;
+    ++puts[put.client->id];
+    slots[put.client->id] += open;
   }
   for (const auto& [id, client] : clients_) {
     CHECK(client.open_puts == puts[id] && client.prepared_slots == slots[id]);
