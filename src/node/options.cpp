@@ -344,7 +344,8 @@ Result<void> apply(NodeOptions& options, const std::map<std::string, std::string
 void add_options(CLI::App& app, OptionTexts& texts) {
   app.add_option("--config", texts.config, "TOML file with the same options; flags win");
   for (const OptionRow& row : rows()) {
-    app.add_option(row.flag, texts.by_key[row.key], std::string(row.help) + " [" + row.key + "]");
+    app.add_option(row.flag, texts.by_key[row.key], std::string(row.help) + " [" + row.key + "]")
+        ->take_last();  // so that a script can append what it wants otherwise
   }
 }
 

@@ -33,7 +33,7 @@ namespace orlop::node {
 struct RestartBackoff {
   MonoNs first = 100 * kNsPerMs;
   MonoNs most = 5 * kNsPerSecond;
-  MonoNs forget_after = 10 * kNsPerSecond;  // a server that served so long was a good one
+  MonoNs forget_after = kNsPerSecond;  // a server that served so long was a good one
 };
 
 struct NodeOptions {
