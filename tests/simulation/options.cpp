@@ -20,7 +20,7 @@ void choose_memory(Rng& rng, Options& o) {
   o.value_len[0] = kLengths[rng.uniform(3)];
   o.value_len[1] = o.value_len[0];  // two ranks of one family hold pages of one size
   o.value_len[2] = kLengths[rng.uniform(5)];
-  o.keys = static_cast<std::uint32_t>(rng.between(16, 64));
+  o.keys = static_cast<std::uint32_t>(rng.between(24, 120));
   o.chain_length = static_cast<std::uint32_t>(rng.between(4, 12));
   o.channel.ledger_cells = rng.chance(0.3) ? 64 : 256;
   o.channel.touch_cells = 64;
@@ -62,7 +62,7 @@ Options Options::from_seed(std::uint64_t seed) {
   Rng rng(seed);
   Options o;
   o.seed = seed;
-  o.steps = 1'500;
+  o.steps = 4'000;
   o.clients = static_cast<std::uint32_t>(rng.between(1, 4));
   choose_memory(rng, o);
   choose_node(rng, o.node);

@@ -51,7 +51,6 @@ class Frame {
     if (std::uncaught_exceptions() > exceptions_) wipe_();
     segment::g_atomic_hooks = outer_;
     process_.running = false;
-    process_.stores_left = Process::kNoLimit;
     process_.loads_until_others = Process::kNoLimit;
   }
   Frame(const Frame&) = delete;

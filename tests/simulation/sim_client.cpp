@@ -95,7 +95,7 @@ void SimClient::do_some_work() {
   if (world_.fault(o.client_forks)) ++family().fork_pipe->writers;
   if (world_.fault(o.client_detaches)) my_->leaving = true;
   if (world_.fault(o.client_hangs_up) && my_->line == Line::kAttached) {
-    world_.note("client " + std::to_string(session().client().value) + " hangs up");
+    world_.note(name() + " hangs up");
     socket_->closed_by_client = true;
     my_->line = Line::kHangingUp;
   }
@@ -138,9 +138,9 @@ bool SimClient::opened_all() const {
 bool SimClient::idle() const {
   return families_.size() == 1 && families_.back()->process->alive &&
          families_.back()->fork_pipe->writers == 1 && my_ && my_->session &&
-         my_->line == Line::kAttached && opened_all() && my_->operations.empty() &&
-         my_->puts.empty() && my_->reads.empty() && my_->session->queued() == 0 &&
-         my_->session->unanswered() == 0;
+         my_->line == Line::kAttached && !socket_->closed_by_server && opened_all() &&
+         my_->operations.empty() && my_->puts.empty() && my_->reads.empty() &&
+         my_->session->queued() == 0 && my_->session->unanswered() == 0;
 }
 
 bool SimClient::gone() const {
@@ -168,6 +168,11 @@ std::string SimClient::what_is_open() const {
 
 KeyId SimClient::key(std::uint32_t ns, std::uint32_t number) const {
   return world_.key(ns, number);
+}
+
+std::string SimClient::name() const {
+  return "client " + (my_ && my_->session ? std::to_string(my_->session->client().value)
+                                          : "process " + std::to_string(number_));
 }
 
 void SimClient::broken(const std::string& what) {

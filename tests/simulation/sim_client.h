@@ -157,6 +157,7 @@ class SimClient {
   KeyId key(std::uint32_t ns, std::uint32_t number) const;
   protocol::Session& session() { return *my_->session; }
   bool opened_all() const;
+  std::string name() const;
   void broken(const std::string& what);
 
   World& world_;

@@ -63,7 +63,7 @@ void SimClient::answered(const Answer& answer) {
       if (answer.status != protocol::kStatusOk) return broken("remove, flush: " + answer.text);
       return removed(asked, answer);
     case RequestCode::kDetach: {
-      world_.note("client " + std::to_string(session().client().value) + " detached");
+      world_.note(name() + " detached");
       if (leaves_for_good_) {
         exits_ = true;
         return;
@@ -103,6 +103,10 @@ void SimClient::put_started(const Operation& asked, const Answer& answer) {
     plan.keys.push_back(asked.keys[i]);
     plan.entry_groups.push_back(groups[i]);
   }
+  world_.note(name() + " put_start " + std::to_string(answer.put.value & 0xffffffff) + " ns " +
+              std::to_string(asked.ns) + ": " + std::to_string(plan.entries.size()) + " of " +
+              std::to_string(asked.keys.size()) + " granted, first " +
+              std::string(to_string(answer.outcomes[0])) + " " + answer.text);
   if (plan.entries.empty()) return;
   const PutId put = answer.put;
   family().writing.push_back(put);
@@ -125,6 +129,8 @@ void SimClient::put_started(const Operation& asked, const Answer& answer) {
 void SimClient::committed(const Operation& asked, const Answer& answer) {
   if (asked.order != my_->commits_answered + 1) broken("commits are answered out of order");
   my_->commits_answered = asked.order;
+  world_.note(name() + " commit " + std::to_string(asked.put.value & 0xffffffff) + ": first " +
+              std::string(to_string(answer.outcomes[0])));
   const auto was_readable = [&](std::size_t i) {
     return world_.slots.readable_since(SlotId{asked.entries[i].slot},
                                        Generation{asked.entries[i].generation}) != 0;

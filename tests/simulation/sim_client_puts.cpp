@@ -68,6 +68,8 @@ void SimClient::post_put(std::uint32_t ns, std::uint32_t first, std::uint32_t co
   const std::uint64_t cookie = my_->next_cookie++;
   const protocol::Posted posted = session().put_start(request, cookie);
   SOMETIMES(posted.result == Post::kNoRoom, "sim: no room for a request");
+  if (posted.result != Post::kPosted)
+    world_.note(name() + " could not post: " + std::to_string(static_cast<int>(posted.result)));
   remember(posted, std::move(operation), cookie);
 }
 
@@ -90,7 +92,7 @@ void SimClient::remove_some() {
   const protocol::Posted posted = session().remove(*my_->rows[ns], operation.keys, cookie);
   if (posted.result != Post::kPosted) return;
   operation.removal = world_.removals.posted({*my_->rows[ns]}, operation.keys, world_.slots.now());
-  world_.note("remove from namespace " + std::to_string(ns));
+  world_.note(name() + " removes from namespace " + std::to_string(ns));
   remember(posted, std::move(operation), cookie);
 }
 
@@ -104,7 +106,7 @@ void SimClient::flush_some() {
   std::vector<NamespaceRow> rows{*my_->rows[ns]};
   if (whole_family && ns < 2) rows.push_back(*my_->rows[1 - ns]);
   operation.removal = world_.removals.posted(rows, {}, world_.slots.now());
-  world_.note("flush of namespace " + std::to_string(ns));
+  world_.note(name() + " flushes namespace " + std::to_string(ns));
   remember(posted, std::move(operation), cookie);
 }
 

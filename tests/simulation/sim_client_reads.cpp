@@ -152,7 +152,7 @@ void SimClient::report_mismatch(const ReadPlan& plan, bool scribble) {
     world_.slots.corrupt(page.slot, page.generation);
     world_.memory.value(page.slot, page.value_len)[0] ^= std::byte{1};
   }
-  world_.note("mismatch reported in slot " + std::to_string(page.slot.value) +
+  world_.note(name() + " reports a mismatch in slot " + std::to_string(page.slot.value) +
               (scribble ? ", truly" : ", falsely"));
   session().report({.key = plan.keys[i],
                     .ns = plan.index.value,

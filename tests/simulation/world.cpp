@@ -90,7 +90,9 @@ bool World::may_run(Process& process, std::uint32_t killed, std::uint32_t paused
   const auto within = [this] {
     return rng.uniform(std::uint64_t{1} << rng.uniform(kAccessesLog2));
   };
-  if (fault(killed)) process.stores_left = within();
+  // A kill waits for its store over several steps, so that it falls into the middle of one.
+  if (calm_) process.stores_left = Process::kNoLimit;
+  if (fault(killed) && process.stores_left == Process::kNoLimit) process.stores_left = within();
   if (depth_ < kDeepest && fault(options.nested)) process.loads_until_others = within();
   return true;
 }
