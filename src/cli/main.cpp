@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program `orlop`. Also the programs that it starts from /proc/self/exe: nodes (`orlop serve
+// ...`), their servers (`orlop serve --server ...`) and the workers of demo and replay.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/demo_worker.h"
+#include "cli/interrupt.h"
+#include "cli/replay_worker.h"
+#include "cli/serve_command.h"
+
+namespace orlop::cli {
+
+ExitCode report_error(const char* name, const Error& error) {
+  std::fprintf(stderr, "orlop %s: %s\n", name, error.message.c_str());
+  return exit_code_of(error.code);
+}
+
+ExitCode report_failed_run(const char* name, const Error& error) {
+  if (interrupted()) return ExitCode::kInterrupted;
+  const ExitCode code = report_error(name, error);
+  return code == ExitCode::kUsage || code == ExitCode::kRefused ? code : ExitCode::kBad;
+}
+
+namespace {
+
+int parse_and_run(int argc, char** argv) {
+  CLI::App app("Orlop: one KV cache for every inference engine on a host", "orlop");
+  app.require_subcommand(1);
+  app.set_help_flag("-h,--help", "this text; `orlop COMMAND --help` for a command's");
+  app.footer(
+      "Exit status: 0 ok, 1 what was asked about is bad, 2 usage, 3 no node, 4 refused or\n"
+      "does not fit, 5 something failed, 130 interrupted.");
+  Action chosen;
+  register_serve(app, chosen);
+  register_demo(app, chosen);
+  register_status(app, chosen);
+  register_replay(app, chosen);
+  register_version(app, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return to_int(app.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage);
+  }
+  return to_int(chosen());
+}
+
+}  // namespace
+
+int run_program(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
+  const std::string first = arguments.empty() ? "" : arguments[0];
+  if (first == "serve") return serve_main({arguments.begin() + 1, arguments.end()});
+  // Hidden: what demo and replay start; one argument made by themselves.
+  if (first == "demo-worker" && arguments.size() == 2) return demo_worker_main(arguments[1]);
+  if (first == "replay-worker" && arguments.size() == 2) return replay_worker_main(arguments[1]);
+  return parse_and_run(argc, argv);
+}
+
+}  // namespace orlop::cli
+
+int main(int argc, char** argv) {
+  return orlop::cli::run_program(argc, argv);
+}
