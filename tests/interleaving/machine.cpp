@@ -83,9 +83,9 @@ std::optional<std::string> Machine::run(Chooser& chooser) {
   abandoned_ = 0;
   taken_.clear();
   failure_.reset();
-  program_.reset();
   g_machine = this;
   segment::g_atomic_hooks = this;
+  program_.reset();
   const auto old_handler = std::signal(SIGABRT, print_schedule_on_abort);
 
   start_fibers();

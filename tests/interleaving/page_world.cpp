@@ -49,8 +49,9 @@ std::string ClientChannel::name_of(const void* address) const {
 
 PageWorld::PageWorld(std::uint32_t slots)
     : slots_(slots),
-      geometry_(
-          segment::make_geometry(slots * segment::kMinSlotBytes, segment::kMinSlotBytes).value()),
+      geometry_(segment::make_geometry(std::uint64_t{slots} * segment::kMinSlotBytes,
+                                       segment::kMinSlotBytes)
+                    .value()),
       memory_(geometry_.control_bytes),
       area_(segment::ControlArea::format(memory_.span(), geometry_, SegmentId{77})),
       pages_(slots + 1) {

@@ -1,35 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// A client pins a page while the node takes it back: the hazard protocol of segment/pin.h.
+// A client pins a page while the node takes it back: the hazard protocol of segment/pin.h against
+// the node machine's eviction.
 #include <gtest/gtest.h>
 
 #include <array>
 
 #include "explorer.h"
-#include "node_steps.h"
+#include "node_process.h"
 #include "page_world.h"
 
 namespace orlop::interleaving {
 namespace {
 
-enum class Reuse { kNone, kOtherKey, kSameKey };
+enum class Then { kLeaveFree, kPutAnother, kPutSame };
 
-// Fiber 0 reads key A (after key C that stays, if `batch`); fiber 1 evicts A's slot and gives it to
-// the next key. The client may stop anywhere.
+// The segment is full. Fiber 0 reads; fiber 1 makes room for a put, evicting what is read, and
+// gives the slot away. The client may stop anywhere.
 class PinAgainstEviction : public Program {
  public:
-  explicit PinAgainstEviction(Reuse reuse, bool batch = false)
-      : reuse_(reuse),
+  explicit PinAgainstEviction(Then then, std::uint32_t pages = 1)
+      : then_(then),
+        world_(pages),
+        node_(world_),
         reader_start_(channel_.view()),
-        node_start_(world_),
-        reader_(reader_start_),
-        node_(node_start_) {
-    if (batch) keys_.push_back(kStays);
-    keys_.push_back(kLeaves);
+        reader_(reader_start_) {
     const std::array<std::uint32_t, 1> chunk = {0};
     reader_start_.ledger().adopt(chunk);
-    node_start_.attach(channel_.view());
-    node_start_.put({&kStaySlot, 1}, {&kStays, 1});
-    node_start_.put({&kSlot, 1}, {&kLeaves, 1});
+    node_.attach(channel_.view());
+    node_.cold_start();
+    for (std::uint32_t i = 0; i < pages; ++i) {
+      keys_.push_back(key_in_bucket(0, i + 1));
+      CHECK(node_.put({&keys_.back(), 1}));
+    }
   }
 
   unsigned fibers() const override { return 2; }
@@ -41,8 +43,7 @@ class PinAgainstEviction : public Program {
 
   void reset() override {
     reader_ = reader_start_;
-    node_ = node_start_;
-    evicted_ = false;
+    node_.restart();
   }
 
   void run(unsigned fiber) override {
@@ -52,71 +53,71 @@ class PinAgainstEviction : public Program {
       reader_.release();
       return;
     }
-    evicted_ = node_.evict({&kSlot, 1});
-    if (evicted_ && reuse_ == Reuse::kOtherKey) node_.put({&kSlot, 1}, {&kComes, 1});
-    if (evicted_ && reuse_ == Reuse::kSameKey) node_.put({&kSlot, 1}, {&kLeaves, 1});
+    const KeyId other = key_in_bucket(0, 100);
+    if (then_ == Then::kPutAnother) {
+      node_.put({&other, 1});
+    } else if (node_.make_room({&other, 1}) && then_ == Then::kPutSame) {
+      node_.put({keys_.data(), 1});
+    }
   }
 
   void verify() override {
-    node_.index().validate();
+    node_.machine().validate();
     if (!somebody_was_abandoned()) {
       for (const std::uint32_t cell : reader_.cells())
         require(channel_.view().cells()[cell].load() == 0, "a cell is left behind");
     }
-    // Whatever a dead client holds, its slot is free for others once the client is reclaimed.
-    node_.drop_channels();
-    require(node_.evict({&kStaySlot, 1}), "not freed");
-    if (!evicted_ || reuse_ != Reuse::kNone) require(node_.evict({&kSlot, 1}), "not freed");
+    // Whatever a dead client holds is free for others once the client is reclaimed.
+    node_.bury_readers();
+    node_.idle();
+    std::vector<KeyId> others;
+    for (std::uint32_t i = 0; i < world_.slots(); ++i) others.push_back(key_in_bucket(1, 200 + i));
+    require(node_.put(others), "a slot is never freed");
+    node_.machine().validate();
   }
 
  private:
-  static constexpr SlotId kStaySlot{1}, kSlot{2};
-  static inline const KeyId kLeaves = key_in_bucket(0, 1), kComes = key_in_bucket(0, 2),
-                            kStays = key_in_bucket(1, 3);
-
-  Reuse reuse_;
+  Then then_;
   std::vector<KeyId> keys_;
   PageWorld world_;
   ClientChannel channel_;
+  NodeProcess node_;
   Reader reader_start_;
-  NodeSteps node_start_;
   Reader reader_;
-  NodeSteps node_;
-  bool evicted_ = false;
 };
 
 TEST(PinExplorer, Eviction_without_reuse_is_clean) {
-  PinAgainstEviction program(Reuse::kNone);
-  expect_clean("pin, evict", program);
+  PinAgainstEviction program(Then::kLeaveFree);
+  expect_clean("pin, evict", program, {.budget = 4});
 }
 
 TEST(PinExplorer, Reuse_for_another_key_is_clean) {
-  PinAgainstEviction program(Reuse::kOtherKey);
-  expect_clean("pin, evict, reuse", program);
+  PinAgainstEviction program(Then::kPutAnother);
+  expect_clean("pin, evict, put another", program, {.budget = 4});
 }
 
 TEST(PinExplorer, Reuse_for_the_same_key_is_clean) {
-  PinAgainstEviction program(Reuse::kSameKey);
-  expect_clean("pin, evict, same key again", program);
+  PinAgainstEviction program(Then::kPutSame);
+  expect_clean("pin, evict, put the same", program);
 }
 
 TEST(PinExplorer, Batch_of_two_is_clean) {
-  PinAgainstEviction program(Reuse::kOtherKey, true);
-  expect_clean("pin two, evict, reuse", program);
+  PinAgainstEviction program(Then::kPutAnother, 2);
+  expect_clean("pin two, evict one, put another", program);
 }
 
 TEST(PinExplorer, Identity_not_rechecked_is_found) {
-  PinAgainstEviction program(Reuse::kOtherKey);
+  PinAgainstEviction program(Then::kPutAnother);
   expect_found("identity not rechecked", program, PlantedBug::kIdentityNotRechecked);
 }
 
 TEST(PinExplorer, Fence_missing_is_found) {
-  PinAgainstEviction program(Reuse::kOtherKey);
+  PinAgainstEviction program(Then::kPutAnother);
   expect_found("fence missing", program, PlantedBug::kFenceMissing);
 }
 
 TEST(PinExplorer, Free_without_scan_is_found) {
-  PinAgainstEviction program(Reuse::kOtherKey);
+  PinAgainstEviction program(Then::kPutAnother);
   expect_found("free without scan", program, PlantedBug::kFreeWithoutScan);
 }
 

@@ -24,8 +24,8 @@ class Program {
   virtual ~Program() = default;
 
   virtual unsigned fibers() const = 0;  // 1..8
-  // Before every schedule: private state as at the start. What was written through atomics is
-  // undone by the machine; the constructor must have prepared all of it.
+  // Before every schedule: private state as at the start. Shared memory is as the constructor left
+  // it; what reset() stores through atomics is undone like all else.
   virtual void reset() = 0;
   virtual void run(unsigned fiber) = 0;
   // After every schedule, alone: all fibers have ended or were abandoned, all stores are visible.
