@@ -21,7 +21,9 @@ using Atomic = std::atomic<T>;
 
 // Orders this thread's earlier stores before its later loads (store-load). Partner of the same
 // call on the other side of the hazard protocol (docs/architecture/segment.md).
-inline void full_fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+inline void full_fence() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
 
 #else
 
@@ -52,8 +54,7 @@ class Atomic {
   Atomic() = default;
   explicit constexpr Atomic(T v) : value_(v) {}
   T load(std::memory_order order = std::memory_order_seq_cst) const {
-    if (g_atomic_hooks != nullptr)
-      return static_cast<T>(g_atomic_hooks->load(&value_, sizeof(T)));
+    if (g_atomic_hooks != nullptr) return static_cast<T>(g_atomic_hooks->load(&value_, sizeof(T)));
     return value_.load(order);
   }
   void store(T v, std::memory_order order = std::memory_order_seq_cst) {

@@ -34,7 +34,7 @@ struct ControlHeader {
   Geometry geometry;
   std::uint64_t fixed_sum;  // checksum of the fields above
   // Written by the node while clients read; a cache line each where both sides are hot.
-  alignas(64) Atomic<std::uint64_t> index_word;    // see IndexWord
+  alignas(64) Atomic<std::uint64_t> index_word;     // see IndexWord
   alignas(64) Atomic<std::uint32_t> node_sleeping;  // doorbell flag: node is about to sleep
   alignas(64) Atomic<std::uint64_t> pin_cap_bytes;  // per client, in force; written after each scan
   Atomic<std::uint64_t> incarnation;
@@ -68,8 +68,8 @@ struct SlabRow {
 struct NamespaceTableRow {
   Atomic<std::uint32_t> current_index;
   std::uint32_t value_len;
-  std::uint64_t digest_lo, digest_hi;    // of the whole descriptor text
-  std::uint64_t family_lo, family_hi;    // of the descriptor without rank coordinates
+  std::uint64_t digest_lo, digest_hi;  // of the whole descriptor text
+  std::uint64_t family_lo, family_hi;  // of the descriptor without rank coordinates
   std::uint32_t text_bytes;
   std::uint32_t reserved[5];
 };

@@ -42,7 +42,7 @@ void clear_chunk_bit(const ChannelView& channel, std::uint32_t chunk) {
 
 }  // namespace
 
-ChunkPool::ChunkPool(std::uint32_t chunks) {
+ChunkPool::ChunkPool(std::uint32_t chunks) : total_(chunks) {
   free_.reserve(chunks);
   for (std::uint32_t i = chunks; i > 0; --i) free_.push_back(i - 1);  // taken in ascending order
 }
@@ -55,7 +55,7 @@ std::uint32_t ChunkPool::take(std::uint32_t count, std::vector<std::uint32_t>& o
 }
 
 void ChunkPool::give_back(std::span<const std::uint32_t> chunks) {
-  CHECK(free_.size() + chunks.size() <= free_.capacity(), "chunk given back twice");
+  CHECK(free_.size() + chunks.size() <= total_, "chunk given back twice");
   free_.insert(free_.end(), chunks.rbegin(), chunks.rend());
 }
 

@@ -28,6 +28,7 @@ class ChunkPool {
   std::uint32_t available() const;
 
  private:
+  std::uint32_t total_;
   std::vector<std::uint32_t> free_;  // stack: recently used first
 };
 

@@ -9,8 +9,8 @@
 //   4 re-read word AND identity              4 a pinned member: group restored; else freed
 //
 // Either the node's scan sees the cell, or the client's re-read sees Retiring (or a later state).
-// The identity is compared again in step 4, because between 1 and 2 the slot may have been freed and
-// given to another key with the generation that step 1 read.
+// The identity is compared again in step 4, because between 1 and 2 the slot may have been freed
+// and given to another key with the generation that step 1 read.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,8 @@ PinResult pin_prefix(const ControlArea& area, const ChannelView& channel,
                      std::span<const std::uint32_t> cells, std::span<const KeyId> keys,
                      NamespaceIndex ns, std::span<PinnedSlot> out);
 
-// Presence only: bit i of `bitmap` (64 keys a word) = readable now. Pins nothing. Returns the prefix.
+// Presence only: bit i of `bitmap` (64 keys a word) = readable now. Pins nothing. Returns the
+// prefix.
 std::uint32_t probe(const ControlArea& area, std::span<const KeyId> keys, NamespaceIndex ns,
                     std::span<std::uint64_t> bitmap);
 

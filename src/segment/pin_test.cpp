@@ -257,6 +257,20 @@ TEST_F(PinRaceTest, Slot_reused_between_hint_and_word_is_a_miss) {
   EXPECT_EQ(result.stop, PinStop::kNotFound);
 }
 
+// The same page, but the cell names the generation before: the next scan would not find it.
+TEST_F(PinRaceTest, Page_put_again_in_its_slot_is_not_held_by_the_old_cell) {
+  const auto keys = commit_pages(3);
+  const ActBefore hook(ActBefore::What::kFence, nullptr, [&] {
+    const std::uint32_t cell = reader_.cells()[1];
+    const std::uint64_t held = reader_.view().cells()[cell].exchange(0);
+    reuse(SlotId{2}, 2);
+    reader_.view().cells()[cell].store(held);
+  });
+  const PinResult result = pin(keys);
+  EXPECT_EQ(result.pinned, 1U);
+  EXPECT_EQ(result.stop, PinStop::kRaced);
+}
+
 TEST_F(PinRaceTest, Planted_missing_identity_check_pins_another_page) {
   g_planted_bug = PlantedBug::kIdentityNotRechecked;
   const auto keys = commit_pages(3);

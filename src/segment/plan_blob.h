@@ -13,7 +13,9 @@
 namespace orlop::segment {
 
 inline constexpr std::uint64_t kPlanMagic = 0x314c5050'4f4c524fULL;  // "ORLOPPL1"
-constexpr std::uint64_t plan_blob_bytes(std::uint64_t count) { return 8 * (2 + count); }
+constexpr std::uint64_t plan_blob_bytes(std::uint64_t count) {
+  return 8 * (2 + count);
+}
 
 // First-fit allocator of byte ranges inside a fixed span, private bookkeeping. Used for plan blobs
 // and for the arena. Not thread-safe. Offsets are multiples of 64.

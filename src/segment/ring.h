@@ -3,7 +3,8 @@
 // the channel header; each side keeps a private copy of its own counter and never trusts the
 // other's beyond "how far": a counter that claims more than kRingCells outstanding is malformed.
 //
-// Producer and consumer each belong to one thread at a time (the client's mutex; the node's thread).
+// Producer and consumer each belong to one thread at a time (the client's mutex; the node's
+// thread).
 #pragma once
 
 #include <cstdint>

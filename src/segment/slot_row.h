@@ -41,9 +41,9 @@ struct alignas(64) SlotRow {
   Atomic<std::uint64_t> word;
   Atomic<std::uint64_t> key_lo;
   Atomic<std::uint64_t> key_hi;
-  Atomic<std::uint64_t> len_and_ns;        // value_len | ns << 32
-  Atomic<std::uint64_t> group;             // index | length << 16 | group_number << 32 | parent gen << 48
-  Atomic<std::uint64_t> parent_and_sum;    // parent slot | fields_sum << 32
+  Atomic<std::uint64_t> len_and_ns;  // value_len | ns << 32
+  Atomic<std::uint64_t> group;       // index | length << 16 | group_number << 32 | parent gen << 48
+  Atomic<std::uint64_t> parent_and_sum;  // parent slot | fields_sum << 32
   Atomic<std::uint64_t> put;
   Atomic<std::uint64_t> checksum;
 

@@ -52,10 +52,9 @@ struct SlotWord {
            (std::uint64_t{flags} << 16) | recency;
   }
   static constexpr SlotWord unpack(std::uint64_t w) {
-    return SlotWord{Generation{static_cast<std::uint32_t>(w >> 32)},
-                    static_cast<SlotState>((w >> 24) & 0xff),
-                    static_cast<std::uint8_t>((w >> 16) & 0xff),
-                    static_cast<std::uint16_t>(w & 0xffff)};
+    return SlotWord{
+        Generation{static_cast<std::uint32_t>(w >> 32)}, static_cast<SlotState>((w >> 24) & 0xff),
+        static_cast<std::uint8_t>((w >> 16) & 0xff), static_cast<std::uint16_t>(w & 0xffff)};
   }
 };
 
