@@ -15,6 +15,7 @@
 
 #include "device.h"
 #include "protocol/session/session.h"
+#include "removal_oracle.h"
 #include "segment/ledger.h"
 #include "segment/pin.h"
 #include "value_bytes.h"
@@ -54,6 +55,8 @@ class SimClient {
     std::vector<protocol::CommitEntry> entries{};  // commit
     std::vector<std::uint32_t> entry_groups{};     // commit: number of the entry's group
     std::uint64_t order = 0;                       // commit
+    Sequence begun = 0;                            // put_start, commit: when the put was posted
+    NamespaceIndex index{};                        // commit
     bool last_put = false;
   };
   struct PutPlan {
@@ -61,6 +64,8 @@ class SimClient {
     std::vector<protocol::CommitEntry> entries{};
     std::vector<KeyId> keys{};  // of the entries
     std::vector<std::uint32_t> entry_groups{};
+    Sequence begun = 0;
+    NamespaceIndex index;
     std::uint32_t copies = 0;  // queued
     bool aborted = false;
     bool stuck = false;
@@ -128,7 +133,7 @@ class SimClient {
   void answered(const protocol::Answer& answer);
   void put_started(const Operation& asked, const protocol::Answer& answer);
   void committed(const Operation& asked, const protocol::Answer& answer);
-  void removed(const Operation& asked, const protocol::Answer& answer);
+  bool may_be_evicted(const Operation& asked, std::size_t entry) const;
   void abandon_late();
   // sim_client_puts.cpp
   void remember(const protocol::Posted& posted, Operation operation, std::uint64_t cookie);

@@ -61,7 +61,7 @@ void SimClient::answered(const Answer& answer) {
     case RequestCode::kRemove:
     case RequestCode::kFlush:
       if (answer.status != protocol::kStatusOk) return broken("remove, flush: " + answer.text);
-      return removed(asked, answer);
+      return world_.removals.closed(asked.removal, true, world_.slots.now());
     case RequestCode::kDetach: {
       world_.note(name() + " detached");
       if (leaves_for_good_) {
@@ -85,6 +85,7 @@ void SimClient::put_started(const Operation& asked, const Answer& answer) {
   PutPlan plan;
   plan.ns = asked.ns;
   plan.last_put = asked.last_put;
+  plan.begun = asked.begun;
   const std::vector<std::uint32_t> groups = group_numbers(asked.keys.size(), asked.group_lens);
   for (std::size_t i = 0; i < asked.keys.size(); ++i) {
     const protocol::SlotGrant grant = answer.grants[i];
@@ -123,6 +124,8 @@ void SimClient::put_started(const Operation& asked, const Answer& answer) {
                            .identity = {plan.keys[i], plan.ns},
                            .value = world_.memory.value(slot, world_.options.value_len[plan.ns])});
   }
+  const Unobserved quiet;
+  plan.index = my_->area.slot(SlotId{plan.entries.front().slot}).load_ns();
   my_->puts.emplace(put, std::move(plan));
 }
 
@@ -131,10 +134,6 @@ void SimClient::committed(const Operation& asked, const Answer& answer) {
   my_->commits_answered = asked.order;
   world_.note(name() + " commit " + std::to_string(asked.put.value & 0xffffffff) + ": first " +
               std::string(to_string(answer.outcomes[0])));
-  const auto was_readable = [&](std::size_t i) {
-    return world_.slots.readable_since(SlotId{asked.entries[i].slot},
-                                       Generation{asked.entries[i].generation}) != 0;
-  };
   for (std::size_t i = 0; i < asked.entries.size(); ++i) {
     const Outcome outcome = answer.outcomes[i];
     const std::size_t before = i == 0 ? 0 : i - 1;
@@ -142,14 +141,12 @@ void SimClient::committed(const Operation& asked, const Answer& answer) {
     if (same_group &&
         (outcome == Outcome::kStored) != (answer.outcomes[before] == Outcome::kStored))
       broken("commit: half a group is stored");
-    if (outcome == Outcome::kStored && !was_readable(i))
+    const SlotId slot{asked.entries[i].slot};
+    const Generation generation{asked.entries[i].generation};
+    if (outcome == Outcome::kStored && world_.slots.readable_since(slot, generation) == 0)
       broken("commit: stored, but the slot never became readable");
-    if (outcome == Outcome::kEvicted) {
-      bool any = false;
-      for (std::size_t k = 0; k < asked.entries.size(); ++k)
-        any = any || (asked.entry_groups[k] == asked.entry_groups[i] && was_readable(k));
-      if (!any) broken("commit: the node lost Prepared slots of a put that was held");
-    }
+    if (outcome == Outcome::kEvicted && !may_be_evicted(asked, i))
+      broken("commit: the node lost Prepared slots of a put that was held");
     SOMETIMES(outcome == Outcome::kExists, "sim: a later writer committed first");
     SOMETIMES(outcome == Outcome::kFlushed, "sim: commit after a flush");
     SOMETIMES(outcome == Outcome::kEvicted, "sim: repeated commit of an evicted group");
@@ -157,8 +154,18 @@ void SimClient::committed(const Operation& asked, const Answer& answer) {
   }
 }
 
-void SimClient::removed(const Operation& asked, const Answer&) {
-  world_.removals.closed(asked.removal, true, world_.slots.now());
+// The node has nothing of the entry's group any more. That is right if it was readable once, or if
+// an earlier commit of it was refused and the answer was lost with the server.
+bool SimClient::may_be_evicted(const Operation& asked, std::size_t entry) const {
+  for (std::size_t i = 0; i < asked.entries.size(); ++i) {
+    if (asked.entry_groups[i] != asked.entry_groups[entry]) continue;
+    const SlotId slot{asked.entries[i].slot};
+    if (world_.slots.readable_since(slot, Generation{asked.entries[i].generation}) != 0 ||
+        world_.slots.page_readable_since(asked.keys[i], asked.index, asked.begun) ||
+        world_.removals.wanted_since(*my_->rows[asked.ns], KeyId{}, asked.begun))
+      return true;
+  }
+  return false;
 }
 
 // Nobody waits for them any more; their answers come late.

@@ -52,7 +52,8 @@ void SimClient::start_put() {
 
 void SimClient::post_put(std::uint32_t ns, std::uint32_t first, std::uint32_t count,
                          bool last_put) {
-  Operation operation{.code = RequestCode::kPutStart, .ns = ns, .last_put = last_put};
+  Operation operation{
+      .code = RequestCode::kPutStart, .ns = ns, .begun = world_.slots.now(), .last_put = last_put};
   for (std::uint32_t i = 0; i < count; ++i) operation.keys.push_back(key(ns, first + i));
   if (world_.roll(700)) {
     for (std::uint32_t left = count; left > 0; left -= operation.group_lens.back())
@@ -130,9 +131,12 @@ void SimClient::commit(PutId id, PutPlan& plan) {
   if (!session().can_commit(id)) return broken("a held put without copies cannot be committed");
   Operation operation{.code = RequestCode::kPutCommit,
                       .ns = plan.ns,
+                      .keys = plan.keys,
                       .put = id,
                       .entry_groups = plan.entry_groups,
                       .order = my_->next_commit++,
+                      .begun = plan.begun,
+                      .index = plan.index,
                       .last_put = plan.last_put};
   for (std::size_t i = 0; i < plan.entries.size(); ++i) {
     const ValueIdentity identity{plan.keys[i], plan.ns};

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "process.h"
+#include "segment/key_index.h"
 #include "segment/slot_row.h"
 
 namespace orlop::simulation {
@@ -64,6 +65,10 @@ void SlotOracle::stored(const void* address, std::uint64_t before_bits, std::uin
       verdict_.broken("resurrected: " + name_of(slot, after.generation) +
                       " was doomed and is readable again");
     readable_since_.emplace(SlotVersion{slot, after.generation}, now_);
+  }
+  if (before.readable() || after.readable()) {
+    const SlotRow& row = area_.slot(slot);
+    page_last_seen_[{row.load_key(), row.load_ns()}] = now_;
   }
 }
 
@@ -195,6 +200,14 @@ void SlotOracle::corrupt(SlotId slot, Generation generation) {
 
 bool SlotOracle::corrupted(SlotId slot, Generation generation) const {
   return corrupted_.contains({slot, generation});
+}
+
+bool SlotOracle::page_readable_since(const KeyId& key, NamespaceIndex index, Sequence since) const {
+  const Unobserved quiet;
+  const auto found = page_last_seen_.find({key, index});
+  if (found == page_last_seen_.end()) return false;
+  return found->second >= since ||
+         segment::index_find(area_, area_.index_word(), key, index).slot.value != 0;
 }
 
 Sequence SlotOracle::readable_since(SlotId slot, Generation generation) const {

@@ -47,6 +47,9 @@ class SlotOracle {
   // When the generation became readable; 0 if it never was.
   Sequence readable_since(SlotId slot, Generation generation) const;
 
+  // The page was readable in some slot at some time after `since`.
+  bool page_readable_since(const KeyId& key, NamespaceIndex index, Sequence since) const;
+
   // ---- restart
   // serving: it had recovered; else what the server before it left is still the measure.
   void server_died(bool serving);
@@ -91,6 +94,7 @@ class SlotOracle {
   std::map<SlotVersion, PutId> writers_;
   std::map<SlotVersion, std::uint32_t> readers_;
   std::map<SlotVersion, Sequence> readable_since_;
+  std::map<std::pair<KeyId, NamespaceIndex>, Sequence> page_last_seen_;
   std::set<SlotVersion> doomed_;
   std::set<SlotVersion> corrupted_;
   std::map<SlotId, Generation> kept_;  // whole groups at the server's death
