@@ -14,7 +14,7 @@ BANNED_STANDARD = {
     "csignal", "coroutine",
 }
 # Headers with a `.h` or a folder are the operating system's or a library's; these are pure.
-PURE_FOREIGN = {"immintrin.h", "xxhash.h"}
+PURE_FOREIGN = {"immintrin.h", "xxhash.h", "nlohmann/json.hpp"}
 
 BANNED_CODE = [
     (r"\bstd::(this_thread|thread|jthread|mutex|shared_mutex|condition_variable|async|future)\b", "threads"),

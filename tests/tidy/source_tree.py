@@ -53,9 +53,9 @@ class Source:
 
     @property
     def is_test(self):
-        """A unit test, or what unit tests share: fake_*, test_*, *_test_*."""
+        """A unit test, or what unit tests share: fake_*, test_*, *_test_*, *_fixture."""
         name = self.path.rsplit("/", 1)[-1]
-        return self.is_cpp and bool(re.match(r"(fake|test)_|.*_test[_.]", name))
+        return self.is_cpp and bool(re.match(r"(fake|test)_|.*_(test[_.]|fixture\.)", name))
 
     @property
     def room(self):

@@ -137,7 +137,7 @@ class Purity(RuleTest):
             self.silent({"src/protocol/x.cpp": f"void f() {{ {code}\n }}\n"})
 
     def test_unit_test_beside_the_code_is_free(self):
-        for name in ("x_test.cpp", "fake_node.h", "test_bytes.h"):
+        for name in ("x_test.cpp", "fake_node.h", "test_bytes.h", "node_fixture.h"):
             self.silent({f"src/segment/{name}": "#include <thread>\nstd::thread t;\n"})
 
     def test_iteration_over_unordered(self):
