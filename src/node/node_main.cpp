@@ -2,6 +2,7 @@
 #include "node/node_main.h"
 
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <CLI/CLI.hpp>
 
@@ -88,6 +89,8 @@ int node_main(const std::vector<std::string>& invocation, std::vector<std::strin
   log_set_level(options->log_level);
   ::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();
+  // The server is started from /proc/self/exe, so its name would be "exe" in every process list.
+  (void)::prctl(PR_SET_NAME, server ? "orlop-server" : "orlop-keeper");
   if (!server) return keeper_role(*options, invocation, arguments);
   log_set_process("server");
   return run_server(*options, keeper_fd);

@@ -153,9 +153,9 @@ TEST(DaemonLife, Bad_configuration_ends_with_a_reason) {
     int status;
     const char* said;
   } cases[] = {
-      {{"--capacity", "1000TiB"}, node::kExitFailed, "lower memory.capacity"},
+      {{"--capacity", "10TiB"}, node::kExitFailed, "memory does not fit"},
       {{"--capacity", "lots"}, node::kExitBadConfiguration, "--capacity"},
-      {{"--capacity", "16KiB"}, node::kExitBadConfiguration, "64"},
+      {{"--capacity", "16KiB"}, node::kExitBadConfiguration, "less than one slab"},
       {{"--policy", "magic"}, node::kExitBadConfiguration, "known: "},
       {{"--admin", "0.0.0.0:80"}, node::kExitFailed, "loopback"},
       {{"--config", folder.path() + "/bad.toml"},

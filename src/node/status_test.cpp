@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a node tells about itself: metrics, status, status file.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "node/metrics.h"
+#include "node/status_file.h"
+#include "node/status_json.h"
+
+namespace orlop::node {
+namespace {
+
+using ::testing::HasSubstr;
+
+runtime::NodeSnapshot sample() {
+  runtime::NodeSnapshot s;
+  s.segment = SegmentId{~std::uint64_t{0}};
+  s.taken = 20 * kNsPerSecond;
+  s.keeper_started = 5 * kNsPerSecond;
+  s.server_started = 10 * kNsPerSecond;
+  s.restarts = 2;
+  for (int i = 0; i < segment::kSlotStateCount; ++i) s.gauges.slots_by_state[i] = 10 + i;
+  s.gauges.total_slots = 60;
+  s.counters.outcomes[static_cast<int>(Outcome::kStored)] = 5;
+  s.loop.requests[static_cast<int>(protocol::RequestCode::kPutStart)] = 9;
+  s.loop.refused[static_cast<int>(ErrorCode::kAbiMismatch)] = 1;
+  s.loop.step_ns.record(1000);
+  runtime::ClientInfo client;
+  client.gauges.client = ClientId{3};
+  client.gauges.name = "bad\"name\xff";
+  client.gauges.pinned_bytes = 4096;
+  s.clients.push_back(client);
+  s.namespaces.push_back({NamespaceRow{0}, NamespaceIndex{1}, 4096, "{\"engine\":\"x\"}", 7});
+  return s;
+}
+
+TEST(Metrics, Names_have_the_prefix_help_and_are_unique) {
+  std::istringstream lines(metrics_text(sample(), {}));
+  std::set<std::string> helped;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("# HELP ")) {
+      const std::string name = line.substr(7, line.find(' ', 7) - 7);
+      EXPECT_TRUE(helped.insert(name).second) << name;
+      EXPECT_TRUE(name.starts_with("orlop_")) << name;
+    } else if (line.starts_with("# TYPE ") && line.ends_with(" counter")) {
+      EXPECT_NE(line.find("_total counter"), std::string::npos) << line;
+    }
+  }
+  EXPECT_GT(helped.size(), 50u);
+}
+
+TEST(Metrics, Values_are_told) {
+  const std::string text = metrics_text(sample(), {1000, 2000});
+  for (const char* line :
+       {"orlop_slots{state=\"committed\"} 13", "orlop_slots_assigned 60", "orlop_uptime_seconds 15",
+        "orlop_server_uptime_seconds 10", "orlop_server_restarts_total 2",
+        "orlop_key_outcomes_total{outcome=\"stored\"} 5",
+        "orlop_requests_total{request=\"put_start\"} 9",
+        "orlop_refused_total{reason=\"abi_mismatch\"} 1",
+        "orlop_process_private_bytes{process=\"keeper\"} 2000", "orlop_step_seconds_count 1"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+}
+
+TEST(StatusJson, Is_json_whatever_the_names) {
+  const auto json =
+      nlohmann::json::parse(status_json(sample(), {}, {{"memory.capacity", "1 GiB"}}));
+  EXPECT_EQ(json["segment_id"], "18446744073709551615");
+  EXPECT_EQ(json["memory"]["slots"]["free"], 10);
+  EXPECT_EQ(json["clients"][0]["pinned_bytes"], 4096);
+  EXPECT_EQ(json["namespaces"][0]["descriptor"]["engine"], "x");
+  EXPECT_EQ(json["configuration"]["memory.capacity"], "1 GiB");
+  EXPECT_EQ(json["counters"]["refused"]["abi_mismatch"], 1);
+}
+
+TEST(StatusFile, Round_trip_and_absence) {
+  const std::string socket = ::testing::TempDir() + "status_" + std::to_string(::getpid());
+  EXPECT_EQ(read_status_file(socket).error().code, ErrorCode::kNoNode);
+  const StatusFile written{socket,        "127.0.0.1:1", 10, 11, 3, SegmentId{~std::uint64_t{0}},
+                           Incarnation{7}};
+  ASSERT_TRUE(write_status_file(written));
+  const auto read = read_status_file(socket);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->segment, written.segment);
+  EXPECT_EQ(read->admin, "127.0.0.1:1");
+  EXPECT_EQ(read->restarts, 3u);
+  std::ofstream(status_file_path(socket)) << "{\"socket\":";
+  EXPECT_EQ(read_status_file(socket).error().code, ErrorCode::kCorrupt);
+  remove_status_file(socket);
+  EXPECT_EQ(read_status_file(socket).error().code, ErrorCode::kNoNode);
+}
+
+}  // namespace
+}  // namespace orlop::node
