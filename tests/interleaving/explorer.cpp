@@ -116,7 +116,7 @@ void expect_replays(Program& program, const Finding& finding, bool print_trace) 
   std::string trace;
   const auto again = replay(program, finding.schedule, &trace);
   EXPECT_TRUE(again.has_value()) << "the schedule does not replay: " << finding.schedule;
-  if (print_trace) std::printf("%s", trace.c_str());
+  if (print_trace || !again) std::printf("%s", trace.c_str());
 }
 
 bool replay_asked_for(Program& program) {

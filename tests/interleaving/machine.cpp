@@ -177,6 +177,7 @@ bool Machine::runnable(unsigned number) {
 
 void Machine::sleep_until(std::function<bool()> ready) {
   ++step_;
+  branch();
   drain(current_, 0);  // the kernel's scheduler is full of barriers
   self().ready = std::move(ready);
   self().life = Life::kSleeping;
@@ -229,8 +230,8 @@ void Machine::before_rmw(void* address, unsigned bytes) {
   if (SharedAddresses::used_by_others(entry, bit()) || everywhere_) {
     branch();
     self().last_foreign_load = step_;
-  } else if (program_.may_be_abandoned(current_)) {
-    abandon_branch();
+  } else {
+    branch_before_drain();
   }
   drain(current_, 0);
   remember(address, bytes);
@@ -240,6 +241,7 @@ void Machine::before_rmw(void* address, unsigned bytes) {
 void Machine::fence() {
   if (current_ == kNobody || stopping_) return;
   ++step_;
+  branch_before_drain();
   drain(current_, 0);
   if (trace_ != nullptr) note("fence", nullptr, 0);
 }

@@ -83,7 +83,10 @@ class Machine final : public segment::AtomicHooks {
   };
 
   Runner& self() { return *runners_[current_]; }
-  std::uint8_t bit() const { return static_cast<std::uint8_t>(1U << current_); }
+  std::uint8_t bit() const { return bit_of(current_); }
+  std::uint8_t bit_of(unsigned fiber) const {
+    return static_cast<std::uint8_t>(1U << program_.process_of(fiber));
+  }
 
   void start_fibers();
   void body(unsigned number);
@@ -92,6 +95,7 @@ class Machine final : public segment::AtomicHooks {
 
   void branch();
   void abandon_branch();
+  void branch_before_drain();
   void carry_out(const Action& action);
   const Action& ask();
   void next_after_end(bool may_keep);

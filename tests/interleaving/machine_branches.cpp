@@ -33,6 +33,17 @@ void Machine::abandon_branch() {
   if (action.kind != Action::Kind::kContinue) carry_out(action);
 }
 
+// Before a fence, or a read-modify-write that only recovery will see: the last moment at which
+// stores can be late.
+void Machine::branch_before_drain() {
+  const StoreBuffer& buffer = self().buffer;
+  if (everywhere_ || (buffer.size() > 0 && keeping_shows(buffer.size()))) {
+    branch();
+  } else if (program_.may_be_abandoned(current_)) {
+    abandon_branch();
+  }
+}
+
 const Action& Machine::ask() {
   if (options_.size() == 1) return options_[0];
   ++branches_;
@@ -125,7 +136,7 @@ void Machine::add_drains() {
   for (unsigned i = 0; i < runners_.size(); ++i) {
     if (i == current_) continue;
     const StoreBuffer& buffer = runners_[i]->buffer;
-    const auto mask = static_cast<std::uint8_t>(1U << i);
+    const std::uint8_t mask = bit_of(i);
     for (std::size_t n = 1; n <= buffer.size(); ++n) {
       if (everywhere_ ||
           SharedAddresses::used_by_others(addresses_.look(buffer.at(n - 1).address), mask))

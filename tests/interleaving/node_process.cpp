@@ -54,9 +54,9 @@ protocol::NodeConfig NodeProcess::config() const {
 }
 
 void NodeProcess::cold_start() {
-  machine_ = NodeMachine::cold(world_->area(), config(), Incarnation{1}, now_).value();
+  machine_ = NodeMachine::cold(world_->area(), config(), Incarnation{1}, counts_.now).value();
   for (const auto& client : clients_)
-    machine_->step(event::ClientAttached{client.client, client.channel, client.name}, now_,
+    machine_->step(event::ClientAttached{client.client, client.channel, client.name}, counts_.now,
                    effects_);
   NamespaceDescriptor descriptor;
   descriptor.engine = descriptor.model = descriptor.revision = descriptor.layout = "explorer";
@@ -65,19 +65,22 @@ void NodeProcess::cold_start() {
   descriptor.value_len = 4096;
   const std::string text = canonical_text(descriptor).value();
   effects_.clear();
-  machine_->step(event::OpenNamespace{kWriter, next_request(), text}, now_, effects_);
+  machine_->step(event::OpenNamespace{kWriter, next_request(), text}, counts_.now, effects_);
   CHECK(effects_.answers.size() == 1 && effects_.answers[0].status == protocol::kStatusOk);
   CHECK(world_->area().current_index(kRow) == kNs);
 }
 
 std::unique_ptr<NodeMachine> NodeProcess::recovered() {
-  return NodeMachine::recover(world_->area(), config(), Incarnation{2}, clients_, now_, nullptr)
+  return NodeMachine::recover(world_->area(), config(), Incarnation{2}, clients_, counts_.now,
+                              nullptr)
       .value();
 }
 
 void NodeProcess::restart() {
   destroy(dead_);
   destroy(machine_);
+  if (!at_first_restart_) at_first_restart_ = counts_;
+  counts_ = *at_first_restart_;
   machine_ = recovered();
 }
 
@@ -85,14 +88,14 @@ void NodeProcess::succeed() {
   dead_ = std::move(machine_);
   machine_ = recovered();
   protocol::NodeEffects effects;  // the abandoned fiber was appending to effects_
-  machine_->step(event::ClientResumed{kWriter, {}}, now_, effects);
+  machine_->step(event::ClientResumed{kWriter, {}}, counts_.now, effects);
 }
 
 std::vector<SlotGrant> NodeProcess::start(PutId put, std::span<const KeyId> keys) {
   effects_.clear();
   const auto length = static_cast<std::uint32_t>(keys.size());
   event::PutStart start{kWriter, next_request(), put, kRow, 4096, 0, keys, {&length, 1}, {}};
-  machine_->put_start(start, now_, effects_);
+  machine_->put_start(start, counts_.now, effects_);
   CHECK(effects_.answers.size() == 1 && effects_.answers[0].status == protocol::kStatusOk);
   const protocol::NodeAnswer& answer = effects_.answers[0];
   std::vector<SlotGrant> grants(effects_.grants.begin() + answer.first_grant,
@@ -111,7 +114,7 @@ bool NodeProcess::put(std::span<const KeyId> keys) {
     entries.push_back({grants[i].slot, grants[i].generation, bytes_of(keys[i])});
   }
   effects_.clear();
-  machine_->put_commit({kWriter, next_request(), put, entries}, now_, effects_);
+  machine_->put_commit({kWriter, next_request(), put, entries}, counts_.now, effects_);
   CHECK(effects_.answers.size() == 1 && effects_.answers[0].status == protocol::kStatusOk);
   return true;
 }
@@ -120,28 +123,28 @@ bool NodeProcess::make_room(std::span<const KeyId> keys) {
   const PutId put = next_put();
   const bool granted = !start(put, keys).empty();
   effects_.clear();
-  machine_->step(event::PutAbort{kWriter, next_request(), put}, now_, effects_);
+  machine_->step(event::PutAbort{kWriter, next_request(), put}, counts_.now, effects_);
   return granted;
 }
 
 void NodeProcess::remove(std::span<const KeyId> keys) {
   effects_.clear();
-  machine_->step(event::Remove{kWriter, next_request(), kRow, keys}, now_, effects_);
+  machine_->step(event::Remove{kWriter, next_request(), kRow, keys}, counts_.now, effects_);
 }
 
 void NodeProcess::bury_readers() {
   effects_.clear();
   for (std::size_t i = 1; i < clients_.size(); ++i)
-    machine_->step(event::ClientDied{clients_[i].client, false}, now_, effects_);
+    machine_->step(event::ClientDied{clients_[i].client, false}, counts_.now, effects_);
 }
 
 void NodeProcess::idle() {
-  now_ += kNsPerSecond;
+  counts_.now += kNsPerSecond;
   effects_.clear();
-  machine_->step(event::Tick{}, now_, effects_);
+  machine_->step(event::Tick{}, counts_.now, effects_);
   while (machine_->wants_background()) {
     effects_.clear();
-    machine_->run_background(now_, effects_);
+    machine_->run_background(counts_.now, effects_);
     for (const protocol::PunchIndexPlace& punch : effects_.punch) {
       segment::IndexBucket* buckets = world_->area().index_place(punch.place);
       const std::uint64_t words = world_->area().geometry().index_place_bytes / 8;

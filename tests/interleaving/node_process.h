@@ -6,8 +6,8 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -50,8 +50,8 @@ class NodeProcess {
  private:
   std::unique_ptr<protocol::NodeMachine> recovered();
   std::vector<protocol::SlotGrant> start(PutId put, std::span<const KeyId> keys);
-  RequestId next_request() { return RequestId{++requests_}; }
-  PutId next_put() { return make_put_id(kWriter, ++puts_); }
+  RequestId next_request() { return RequestId{++counts_.requests}; }
+  PutId next_put() { return make_put_id(kWriter, ++counts_.puts); }
   protocol::NodeConfig config() const;
 
   static constexpr ClientId kWriter{1};
@@ -63,9 +63,13 @@ class NodeProcess {
   std::unique_ptr<protocol::NodeMachine> machine_;
   std::unique_ptr<protocol::NodeMachine> dead_;  // an abandoned fiber's stack still points to it
   protocol::NodeEffects effects_;
-  MonoNs now_ = 100 * kNsPerSecond;
-  std::uint64_t requests_ = 0;
-  std::uint32_t puts_ = 0;
+  struct Counts {  // the same in every schedule
+    MonoNs now = 100 * kNsPerSecond;
+    std::uint64_t requests = 0;
+    std::uint32_t puts = 0;
+  };
+  Counts counts_;
+  std::optional<Counts> at_first_restart_;
 };
 
 }  // namespace orlop::interleaving

@@ -31,6 +31,9 @@ class Program {
   // After every schedule, alone: all fibers have ended or were abandoned, all stores are visible.
   // It may use the atomics (recovery!); its stores are undone too.
   virtual void verify() {}
+  // Fibers that never overlap (one begins after the other has ended or was abandoned) may share a
+  // number: what only they touch is then not shared.
+  virtual unsigned process_of(unsigned fiber) const { return fiber; }
   // Whether the fiber may stop for ever before any of its stores.
   virtual bool may_be_abandoned(unsigned /*fiber*/) const { return false; }
   // A branch also after each shared store: for code with plain accesses right behind a store.
