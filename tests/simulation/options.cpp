@@ -22,7 +22,7 @@ void choose_memory(Rng& rng, Options& o) {
   o.value_len[2] = kLengths[rng.uniform(5)];
   o.keys = static_cast<std::uint32_t>(rng.between(24, 120));
   o.chain_length = static_cast<std::uint32_t>(rng.between(4, 12));
-  o.channel.ledger_cells = rng.chance(0.3) ? 64 : 256;
+  o.channel.ledger_cells = rng.chance(0.15) ? 64 : 512;
   o.channel.touch_cells = 64;
   o.channel.arena_bytes = 64 * kKiB;
   o.channel.plan_bytes = 64 * kKiB;
@@ -52,7 +52,7 @@ void choose_faults(Rng& rng, Options& o) {
   o.remove = sometimes(rng, 0.5, 40);
   o.false_report = sometimes(rng, 0.3, 20);
   o.corrupted = sometimes(rng, 0.3, 10);
-  o.copy_fails = sometimes(rng, 0.1, 10);
+  o.copy_fails = sometimes(rng, 0.1, 4);
   o.long_pause = sometimes(rng, 0.3, 10);
 }
 

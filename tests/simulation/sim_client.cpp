@@ -58,7 +58,8 @@ void SimClient::end_family(Family& ended) {
 
 void SimClient::step_device() {
   for (const auto& one : families_) {
-    one->device.step(world_.rng, world_.calm() ? 0 : world_.options.copy_fails);
+    for (std::uint64_t pieces = world_.rng.uniform(16); pieces > 0; --pieces)
+      one->device.step(world_.rng, world_.calm() ? 0 : world_.options.copy_fails);
     const std::uint32_t children = one->fork_pipe->writers - (one->process->alive ? 1 : 0);
     if (children == 0 || !world_.roll(world_.calm() ? 200 : 10)) continue;
     --one->fork_pipe->writers;
@@ -103,11 +104,12 @@ void SimClient::do_some_work() {
   if (world_.roll(o.remove)) remove_some();
   if (world_.roll(o.flush)) flush_some();
   if (world_.roll(250)) start_put();
-  if (world_.roll(350)) {
-    const auto first = static_cast<std::uint32_t>(world_.rng.uniform(world_.options.keys));
-    start_read(static_cast<std::uint32_t>(world_.rng.uniform(kNamespaces)), first,
-               static_cast<std::uint32_t>(world_.rng.between(1, world_.options.chain_length)));
-  }
+  if (!world_.roll(350)) return;
+  // Mostly from the start of a conversation, as engines do.
+  auto first = static_cast<std::uint32_t>(world_.rng.uniform(o.keys));
+  if (world_.roll(700)) first -= first % o.chain_length;
+  start_read(static_cast<std::uint32_t>(world_.rng.uniform(kNamespaces)), first,
+             static_cast<std::uint32_t>(world_.rng.between(1, o.chain_length)));
 }
 
 // No new work; detaches when asked to, once nothing is left.

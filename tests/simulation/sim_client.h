@@ -127,6 +127,7 @@ class SimClient {
   void hear_resuming();
   void hear_attached();
   void welcomed(const Packet& packet);
+  void detached();
   void line_is_gone(MonoNs retry_after);
   // sim_client_answers.cpp
   void consume();

@@ -62,20 +62,8 @@ void SimClient::answered(const Answer& answer) {
     case RequestCode::kFlush:
       if (answer.status != protocol::kStatusOk) return broken("remove, flush: " + answer.text);
       return world_.removals.closed(asked.removal, true, world_.slots.now());
-    case RequestCode::kDetach: {
-      world_.note(name() + " detached");
-      if (leaves_for_good_) {
-        exits_ = true;
-        return;
-      }
-      // The same process comes back as another instance.
-      if (socket_) socket_->closed_by_client = true;
-      socket_.reset();
-      my_ = std::make_unique<Private>();
-      my_->nonce = world_.new_nonce();
-      my_->retry_at = world_.now + world_.rng.uniform(10 * kNsPerMs);
-      return;
-    }
+    case RequestCode::kDetach:
+      return detached();
     default:
       return;
   }

@@ -126,13 +126,25 @@ void SimClient::hear_resuming() {
     return;
   }
   const auto refusal = decode<protocol::RefusalFrame>(packet->frame).value();
-  if (refusal.code == ErrorCode::kClosed && !my_->detaching)
+  // The detach was served, but its answer went with the server.
+  if (refusal.code == ErrorCode::kClosed && my_->detaching) return detached();
+  if (refusal.code == ErrorCode::kClosed)
     broken("resume refused though the segment lives: " + refusal.text);
-  if (refusal.code == ErrorCode::kClosed && my_->detaching) {
-    exits_ = true;  // the detach was served, its answer went with the server
+  line_is_gone(5 * kNsPerMs);
+}
+
+void SimClient::detached() {
+  world_.note(name() + " detached");
+  if (leaves_for_good_) {
+    exits_ = true;
     return;
   }
-  line_is_gone(5 * kNsPerMs);
+  // The same process comes back as another instance.
+  if (socket_) socket_->closed_by_client = true;
+  socket_.reset();
+  my_ = std::make_unique<Private>();
+  my_->nonce = world_.new_nonce();
+  my_->retry_at = world_.now + world_.rng.uniform(10 * kNsPerMs);
 }
 
 void SimClient::hear_attached() {

@@ -44,7 +44,8 @@ void SimClient::start_put() {
   if (my_->puts.size() >= kMostPuts || my_->operations.size() >= kMostOperations) return;
   const Options& o = world_.options;
   const auto ns = static_cast<std::uint32_t>(world_.rng.uniform(kNamespaces));
-  const auto first = static_cast<std::uint32_t>(world_.rng.uniform(o.keys));
+  auto first = static_cast<std::uint32_t>(world_.rng.uniform(o.keys));
+  if (world_.roll(500)) first -= first % o.chain_length;
   const std::uint32_t chain_end = first - first % o.chain_length + o.chain_length;
   const std::uint32_t most = std::min(chain_end, o.keys) - first;
   post_put(ns, first, static_cast<std::uint32_t>(world_.rng.between(1, most)), false);
@@ -119,7 +120,7 @@ void SimClient::advance_puts() {
   for (const PutId id : open) {
     PutPlan& plan = my_->puts.at(id);
     if (plan.aborted || plan.stuck) continue;
-    if (!plan.last_put && world_.roll(world_.calm() ? 0 : 20)) {
+    if (!plan.last_put && world_.roll(world_.calm() ? 0 : 4)) {
       abort(id, plan);
     } else if (plan.copies == 0 && world_.roll(400)) {
       commit(id, plan);

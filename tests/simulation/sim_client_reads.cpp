@@ -54,6 +54,8 @@ void SimClient::start_read(std::uint32_t ns, std::uint32_t first, std::uint32_t 
   plan.cells.resize(result.pinned);
   plan.keys.resize(result.pinned);
   plan.pinned.resize(result.pinned);
+  SOMETIMES(result.pinned > 1, "sim: several pages pinned");
+  SOMETIMES(result.pinned == 0, "sim: nothing pinned");
   if (result.pinned == 0) return;
   my_->pinned_bytes += result.pinned * segment::slot_bytes(world_.options.value_len[ns]);
   for (const segment::PinnedSlot& page : plan.pinned)

@@ -138,6 +138,12 @@ void SimServer::feed(const protocol::NodeEvent& happened) {
 }
 
 void SimServer::apply(NodeEffects& effects) {
+  // Before the answer of a detach: else a kill between the two leaves a channel in the keeper that
+  // no living instance knows of, for as long as the process lives.
+  for (const protocol::ChannelReclaimed& reclaimed : effects.reclaimed) {
+    send_to_keeper({encode(protocol::DropFrame{reclaimed.client}), {}});
+    flush_to_keeper();
+  }
   for (const protocol::NodeAnswer& answer : effects.answers) {
     const auto client = my_->clients.find(answer.client);
     if (client != my_->clients.end() && client->second.rings)
@@ -165,7 +171,6 @@ void SimServer::forget_client(ClientId client) {
   my_->clients.erase(end);
   if (connection) close_socket(connection);
   my_->attach->reclaimed(client);
-  send_to_keeper({encode(protocol::DropFrame{client}), {}});
 }
 
 // pidfds and fork pipes, as a poll would report them.

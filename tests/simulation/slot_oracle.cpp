@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/check.h"
 #include "process.h"
 #include "segment/key_index.h"
 #include "segment/slot_row.h"
@@ -65,6 +66,7 @@ void SlotOracle::stored(const void* address, std::uint64_t before_bits, std::uin
       verdict_.broken("resurrected: " + name_of(slot, after.generation) +
                       " was doomed and is readable again");
     readable_since_.emplace(SlotVersion{slot, after.generation}, now_);
+    SOMETIMES(true, "sim: a slot is readable");
   }
   if (before.readable() || after.readable()) {
     const SlotRow& row = area_.slot(slot);
@@ -121,6 +123,8 @@ void SlotOracle::left_prepared(SlotId slot, SlotWord after) {
 }
 
 void SlotOracle::freed(SlotId slot, Generation generation) {
+  SOMETIMES(readable_since(slot, generation) != 0 && !doomed_.contains({slot, generation}),
+            "sim: a slot is evicted");
   if (readers_.contains({slot, generation}))
     verdict_.broken(name_of(slot, generation) + " freed while a reader holds a pin on it");
   for (std::uint32_t& owner : pages_of(slot)) owner = 0;

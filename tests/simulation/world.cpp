@@ -11,9 +11,9 @@
 namespace orlop::simulation {
 
 namespace {
-constexpr unsigned kDeepest = 3;           // steps inside steps
-constexpr std::uint64_t kMostOthers = 24;  // steps inside one interruption
-constexpr unsigned kAccessesLog2 = 11;     // an interruption or a kill comes within 2^11 accesses
+constexpr unsigned kDeepest = 3;         // steps inside steps
+constexpr unsigned kMostOthersLog2 = 8;  // steps inside one interruption
+constexpr unsigned kAccessesLog2 = 11;   // an interruption or a kill comes within 2^11 accesses
 }  // namespace
 
 World::World(const Options& chosen)
@@ -105,8 +105,11 @@ void World::others_run_inside(Process&) {
   segment::AtomicHooks* const hooks = segment::g_atomic_hooks;
   segment::g_atomic_hooks = nullptr;
   ++depth_;
+  SOMETIMES(true, "sim: others run inside a step");
   SOMETIMES(depth_ == kDeepest, "sim: three steps inside each other");
-  for (std::uint64_t left = rng.between(1, kMostOthers); left > 0 && !verdict.failed(); --left)
+  // Mostly a few steps; now and then time enough for a slot to be freed, given out and committed.
+  for (std::uint64_t left = rng.uniform(std::uint64_t{2} << rng.uniform(kMostOthersLog2));
+       left > 0 && !verdict.failed(); --left)
     step_somebody();
   --depth_;
   segment::g_atomic_hooks = hooks;
