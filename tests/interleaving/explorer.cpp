@@ -15,6 +15,8 @@ namespace {
 
 // Runs that branch at every access, to learn which addresses fibers share before counting begins.
 constexpr std::uint64_t kLearningRuns = 64;
+// What is wrong must be found within so many.
+constexpr std::uint64_t kFoundWithin = 10'000;
 constexpr unsigned kDeepestBudget = 8;  // with ORLOP_EXPLORE_SCHEDULES
 constexpr std::size_t kTraceLines = 80;
 
@@ -175,6 +177,7 @@ Report expect_broken(const char* name, Program& program, const Limits& limits) {
   if (replay_asked_for(program)) return {};
   Report report = measured(name, program, limits);
   EXPECT_TRUE(report.finding.has_value()) << name << ": nothing found";
+  EXPECT_LE(report.schedules, kFoundWithin) << name;
   if (report.finding) expect_replays(program, *report.finding, false);
   return report;
 }

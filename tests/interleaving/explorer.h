@@ -50,8 +50,8 @@ std::optional<std::string> replay(Program& program, const std::string& schedule,
 // What the tests call: prints one line, and the schedule of a finding.
 // Fails the test if a schedule breaks the program or the exploration did not end.
 Report expect_clean(const char* name, Program& program, const Limits& limits = {});
-// Turns the planted bug on, and fails the test unless a schedule breaks the program, which replays
-// and is harmless without the bug.
+// Turns the planted bug on, and fails the test unless one of the first 10,000 schedules breaks the
+// program, replays, and is harmless without the bug.
 Report expect_found(const char* name, Program& program, PlantedBug bug, const Limits& limits = {});
 // The same for a program that is wrong by itself.
 Report expect_broken(const char* name, Program& program, const Limits& limits = {});

@@ -191,6 +191,19 @@ class ComesAndGoes : public Growth {
   }
 };
 
+// Looks once, by the index word it read: what the retries of pin_prefix() are for.
+class LooksOnce : public Growth {
+ public:
+  LooksOnce() : Growth(1) {}
+
+ protected:
+  void read() override {
+    const segment::IndexWord word = world_.area().index_word();
+    require(segment::index_find(world_.area(), word, kStays, kNs).slot.value != 0,
+            "a key that stays was not found");
+  }
+};
+
 TEST(IndexExplorer, Overflow_counters_lose_no_key) {
   Overflow program;
   expect_clean("index: overflow", program);
@@ -214,6 +227,11 @@ TEST(IndexExplorer, Two_growths_stay_within_the_retries) {
 TEST(IndexExplorer, Probe_and_pin_during_growth_are_clean) {
   ComesAndGoes program;
   expect_clean("index: probe and pin during growth", program);
+}
+
+TEST(IndexExplorer, Look_up_without_retry_is_found) {
+  LooksOnce program;
+  expect_broken("index: no retry", program);
 }
 
 }  // namespace

@@ -147,9 +147,9 @@ void Machine::add_drains() {
 
 void Machine::add_abandons() {
   if (chooser_->budget_left() < 1 || abandoned_ > 0) return;
-  add(Action::Kind::kAbandon, current_, 0, 1);
+  add(Action::Kind::kAbandon, 0, 0, 1);
   const std::size_t buffered = self().buffer.size();
-  if (buffered > 0 && keeping_shows(buffered)) add(Action::Kind::kAbandonLost, current_, 0, 1);
+  if (buffered > 0 && keeping_shows(buffered)) add(Action::Kind::kAbandonLost, 0, 0, 1);
 }
 
 }  // namespace orlop::interleaving
