@@ -55,6 +55,20 @@ TEST(Metrics, Names_have_the_prefix_help_and_are_unique) {
   EXPECT_GT(helped.size(), 50u);
 }
 
+TEST(Metrics, Every_name_is_documented) {
+  std::ifstream page(ORLOP_SOURCE_DIR "/docs/operations/metrics.md");
+  ASSERT_TRUE(page);
+  std::ostringstream text;
+  text << page.rdbuf();
+  std::istringstream lines(metrics_text(sample(), {}));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("# HELP ")) continue;
+    const std::size_t end = line.find(' ', 7);
+    EXPECT_THAT(text.str(), HasSubstr("| `" + line.substr(7, end - 7) + "` |"));
+    EXPECT_THAT(text.str(), HasSubstr("| " + line.substr(end + 1) + " |"));
+  }
+}
+
 TEST(Metrics, Values_are_told) {
   const std::string text = metrics_text(sample(), {1000, 2000});
   for (const char* line :

@@ -139,7 +139,7 @@ TEST(DaemonClients, Forked_child_holds_the_puts_of_its_dead_parent) {
   // Also a new server waits for the child.
   daemon.kill_server();
   ASSERT_TRUE(daemon.wait_serving(1)) << daemon.log();
-  EXPECT_TRUE(eventually([&] { return daemon.metric("orlop_clients_died_total") == 1; }));
+  EXPECT_TRUE(eventually([&] { return daemon.metric("orlop_client_deaths_total") == 1; }));
   EXPECT_EQ(daemon.metric("orlop_prepared_bytes"), 4 * 4096);
   ::kill(writer.grandchild, SIGKILL);
   EXPECT_TRUE(eventually([&] { return daemon.metric("orlop_clients_known") == 0; }));
