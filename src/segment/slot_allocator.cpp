@@ -238,10 +238,6 @@ std::vector<ClassStats> SlotAllocator::classes() const {
   return stats;
 }
 
-std::uint32_t SlotAllocator::class_pages_of(SlabId slab) const {
-  return slabs_[slab.value].slot_pages;
-}
-
 std::uint32_t SlotAllocator::used_slots_of(SlabId slab) const {
   const FreeRuns& runs = slabs_[slab.value].runs;
   return runs.slots() - runs.free();

@@ -52,7 +52,7 @@ class SlotAllocator {
   // take() does that by itself.
   std::uint32_t release_free_slabs(std::uint32_t keep_pages, std::uint32_t limit);
   std::vector<ClassStats> classes() const;
-  std::uint32_t class_pages_of(SlabId slab) const;  // 0 = common
+  std::uint32_t class_pages_of(SlabId slab) const { return slabs_[slab.value].slot_pages; }  // 0 = common
   std::uint32_t used_slots_of(SlabId slab) const;
   void validate() const;  // O(n): bitmaps against words
 

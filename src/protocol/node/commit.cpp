@@ -33,10 +33,44 @@ void Node::handle(const event::PutCommit& e, MonoNs now, NodeEffects& effects) {
 
   stored_.clear();
   PutRecord* record = put == puts_.end() ? nullptr : &put->second;
-  for (std::uint32_t i = 0; i < count;) i = commit_group(e, i, record, now, out);
-  insert_stored();
+  // Flushes and second writers are for commit_group() to tell apart.
+  const bool plain = record != nullptr && !record->contended && is_current(record->ns);
+  for (std::uint32_t i = 0; i < count;) {
+    if (plain && commit_single(e.entries[i], *record, now)) {
+      out[i++] = Outcome::kStored;
+    } else {
+      i = commit_group(e, i, record, now, out);
+    }
+  }
+  if (record != nullptr) insert_stored(*record);
   if (put != puts_.end()) sweep_put(put);
   for (const Outcome outcome : out) ++counters_.outcomes[static_cast<int>(outcome)];
+}
+
+// The usual case, kept short: a group of one page, Prepared by this put, with nothing against it.
+// False: nothing was done. The order of stores is that of make_readable().
+bool Node::commit_single(const CommitEntry& entry, PutRecord& put, MonoNs now) {
+  const SlotId slot{entry.slot};
+  if (!known_slot(slot)) return false;
+  SlotRow& row = area_.slot(slot);
+  const SlotWord word = row.load_word(std::memory_order_relaxed);
+  if (word.state != SlotState::kPrepared || word.generation.value != entry.generation ||
+      row.load_put() != put.id || links_[slot.value].leader != slot.value)
+    return false;
+  const segment::SlotFields fields = row.load_fields();
+  if (fields.group.length != 1) return false;
+  row.store_checksums(entry.checksum, segment::fields_sum(fields, entry.checksum, word.generation));
+  prepared_ended(slot, fields.key, fields.ns, put);
+  const std::uint16_t recency = coarse(now);
+  store_word(slot, word, {word.generation, SlotState::kLocalReady, 0, recency});
+  index_.insert(fields.key, fields.ns, slot);
+  store_word(slot, {word.generation, SlotState::kLocalReady, 0, recency},
+             {word.generation, SlotState::kCommitted, 0, recency});
+  count_readable(fields.ns, 1);
+  resident_bytes_ += put.slot_bytes;
+  counters_.commit_bytes += fields.value_len;
+  stored_.push_back(slot);
+  return true;
 }
 
 // The entry's slot is this put's, in this generation, and not on its way out.
@@ -160,9 +194,9 @@ void Node::make_readable(std::span<const CommitEntry> entries, PutRecord& put, M
     const SlotWord word = word_of(slot);
     if (word.state != SlotState::kPrepared) continue;
     if (put.contended) warn_other_writer(slot);
-    prepared_ended(slot, put);
-    store_word(slot, word, {word.generation, SlotState::kLocalReady, 0, coarse(now)});
     const SlotRow& row = area_.slot(slot);
+    prepared_ended(slot, row.load_key(), row.load_ns(), put);
+    store_word(slot, word, {word.generation, SlotState::kLocalReady, 0, coarse(now)});
     index_.insert(row.load_key(), row.load_ns(), slot);
     count_readable(row.load_ns(), 1);
     resident_bytes_ += put.slot_bytes;
@@ -174,8 +208,8 @@ void Node::make_readable(std::span<const CommitEntry> entries, PutRecord& put, M
   }
 }
 
-// The slot's key is about to be stored by a writer that had lost sight of it; who writes it now does
-// not know of him.
+// The slot's key is about to be stored by a writer that had lost sight of it; who writes it now
+// does not know of him.
 void Node::warn_other_writer(SlotId slot) {
   const SlotRow& row = area_.slot(slot);
   const SlotId other = in_flight_.find(row.load_key(), row.load_ns());
@@ -186,9 +220,16 @@ void Node::warn_other_writer(SlotId slot) {
 }
 
 // From the last group to the first, so that the policy sees leaves as older than their roots.
-void Node::insert_stored() {
-  for (std::size_t i = stored_.size(); i-- > 0;)
-    insert_into_policy(stored_[i], area_.slot(stored_[i]).load_fields().group.length);
+void Node::insert_stored(const PutRecord& put) {
+  const auto pages = static_cast<std::uint32_t>(put.slot_bytes / segment::kMinSlotBytes);
+  const auto size_class = classes_.find(pages);
+  CHECK(size_class.has_value());
+  for (std::size_t i = stored_.size(); i-- > 0;) {
+    const SlotId leader = stored_[i];
+    const auto members =
+        static_cast<std::uint16_t>(area_.slot(leader).group.load(std::memory_order_relaxed) >> 16);
+    policy_->inserted({leader, parent_group_of(leader), members, pages, *size_class});
+  }
 }
 
 // Within the step in which groups ended none of their slots is given out again, so the leader's

@@ -27,9 +27,8 @@ TEST_F(CommitTest, Checksum_is_stored_before_the_page_is_readable) {
   const auto started = world.put(client, row, {key(1)});
   const auto& slot = world.area().slot(SlotId{started.grants[0].slot});
   EXPECT_EQ(slot.load_checksum(), started.entries()[0].checksum);
-  EXPECT_EQ(slot.load_fields_sum(),
-            segment::fields_sum(slot.load_fields(), slot.load_checksum(),
-                                slot.load_word().generation));
+  EXPECT_EQ(slot.load_fields_sum(), segment::fields_sum(slot.load_fields(), slot.load_checksum(),
+                                                        slot.load_word().generation));
 }
 
 TEST_F(CommitTest, Groups_may_be_committed_one_by_one) {
@@ -47,8 +46,9 @@ TEST_F(CommitTest, Missing_member_takes_the_whole_group) {
   const auto started = world.put_start(client, row, keys(1, 5), {.groups = {3, 2}});
   auto entries = started.entries();
   entries.erase(entries.begin() + 1);
-  EXPECT_THAT(world.commit(client, started.put, entries),
-              ElementsAre(Outcome::kEvicted, Outcome::kEvicted, Outcome::kStored, Outcome::kStored));
+  EXPECT_THAT(
+      world.commit(client, started.put, entries),
+      ElementsAre(Outcome::kEvicted, Outcome::kEvicted, Outcome::kStored, Outcome::kStored));
   EXPECT_EQ(world.in_state(SlotState::kPrepared), 0u);
   EXPECT_EQ(world.found(row, keys(1, 5)), 2u);
 }

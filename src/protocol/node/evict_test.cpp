@@ -64,7 +64,7 @@ TEST_F(EvictTest, Overflow_of_the_touch_ring_is_counted) {
 }
 
 TEST_F(EvictTest, Deeper_groups_leave_before_their_parents) {
-  world.put(client, row, keys(0, 8));           // a chain: 0 is the root
+  world.put(client, row, keys(0, 8));  // a chain: 0 is the root
   world.put(client, row, {key(8)}, {.parent = key(7)});
   fill(16, kSlots - 9);
   for (std::uint64_t k = 0; k < 3; ++k) {
@@ -170,7 +170,8 @@ TEST_F(EvictTest, Released_pins_are_found_within_one_put) {
   fill();
   std::vector<std::uint32_t> cells;
   for (std::uint64_t k = 0; k < kSlots; ++k) cells.push_back(world.pin(client, slot_of(k)));
-  EXPECT_THAT(world.put_start(client, row, keys(2'000, 1)).outcomes, ElementsAre(Outcome::kNoSpace));
+  EXPECT_THAT(world.put_start(client, row, keys(2'000, 1)).outcomes,
+              ElementsAre(Outcome::kNoSpace));
   for (const std::uint32_t cell : cells) world.unpin(client, cell);
   world.now += 10 * kNsPerMs;
   world.put(client, row, keys(2'000, 8));

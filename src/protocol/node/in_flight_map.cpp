@@ -3,31 +3,7 @@
 
 #include <utility>
 
-#include "segment/key_index.h"
-
 namespace orlop::protocol {
-namespace {
-
-std::uint32_t hash_of(const KeyId& key, NamespaceIndex ns) {
-  const segment::IndexHash hash = segment::index_hash(key, ns);
-  return hash.tag ^ (hash.bucket * 0x9E3779B1u);
-}
-
-}  // namespace
-
-std::size_t InFlightMap::locate(std::uint32_t hash, const KeyId& key, NamespaceIndex ns) const {
-  const std::size_t mask = cells_.size() - 1;
-  for (std::size_t at = hash & mask; cells_[at].slot != 0; at = (at + 1) & mask) {
-    if (cells_[at].hash == hash && area_.slot(SlotId{cells_[at].slot}).has_identity(key, ns))
-      return at;
-  }
-  return kNowhere;
-}
-
-SlotId InFlightMap::find(const KeyId& key, NamespaceIndex ns) const {
-  const std::size_t at = locate(hash_of(key, ns), key, ns);
-  return at == kNowhere ? SlotId{} : SlotId{cells_[at].slot};
-}
 
 void InFlightMap::place(Cell cell) {
   const std::size_t mask = cells_.size() - 1;
@@ -56,10 +32,13 @@ void InFlightMap::set(const KeyId& key, NamespaceIndex ns, SlotId slot) {
 }
 
 void InFlightMap::erase(const KeyId& key, NamespaceIndex ns, SlotId slot) {
-  std::size_t hole = locate(hash_of(key, ns), key, ns);
-  if (hole == kNowhere || cells_[hole].slot != slot.value) return;
-  // Backward shift: no tombstones, so a full day of traffic does not lengthen the probes.
   const std::size_t mask = cells_.size() - 1;
+  std::size_t hole = hash_of(key, ns) & mask;
+  while (cells_[hole].slot != slot.value) {
+    if (cells_[hole].slot == 0) return;  // a later writer took the key over
+    hole = (hole + 1) & mask;
+  }
+  // Backward shift: no tombstones, so a full day of traffic does not lengthen the probes.
   for (std::size_t at = (hole + 1) & mask; cells_[at].slot != 0; at = (at + 1) & mask) {
     const std::size_t home = cells_[at].hash & mask;
     if (((at - home) & mask) < ((at - hole) & mask)) continue;  // would land before its home

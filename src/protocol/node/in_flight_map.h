@@ -13,6 +13,7 @@
 
 #include "base/ids.h"
 #include "segment/control_area.h"
+#include "segment/key_index.h"
 
 namespace orlop::protocol {
 
@@ -21,7 +22,10 @@ class InFlightMap {
   explicit InFlightMap(segment::ControlArea area) : area_(area), cells_(kMinCells) {}
 
   // The slot that the newest writer of this identity has Prepared; slot 0 = nobody writes it.
-  SlotId find(const KeyId& key, NamespaceIndex ns) const;
+  SlotId find(const KeyId& key, NamespaceIndex ns) const {
+    const std::size_t at = locate(hash_of(key, ns), key, ns);
+    return at == kNowhere ? SlotId{} : SlotId{cells_[at].slot};
+  }
   // `slot` becomes the newest writer's. Its row holds the identity already.
   void set(const KeyId& key, NamespaceIndex ns, SlotId slot);
   // Removes the entry if it still names this slot (a later writer may have taken the key over).
@@ -36,7 +40,18 @@ class InFlightMap {
   static constexpr std::size_t kMinCells = 1'024;  // power of two
   static constexpr std::size_t kNowhere = ~std::size_t{0};
 
-  std::size_t locate(std::uint32_t hash, const KeyId& key, NamespaceIndex ns) const;
+  static std::uint32_t hash_of(const KeyId& key, NamespaceIndex ns) {
+    const segment::IndexHash hash = segment::index_hash(key, ns);
+    return hash.tag ^ (hash.bucket * 0x9E3779B1u);
+  }
+  std::size_t locate(std::uint32_t hash, const KeyId& key, NamespaceIndex ns) const {
+    const std::size_t mask = cells_.size() - 1;
+    for (std::size_t at = hash & mask; cells_[at].slot != 0; at = (at + 1) & mask) {
+      if (cells_[at].hash == hash && area_.slot(SlotId{cells_[at].slot}).has_identity(key, ns))
+        return at;
+    }
+    return kNowhere;
+  }
   void place(Cell cell);
   void grow();
 

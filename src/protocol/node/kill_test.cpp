@@ -44,8 +44,8 @@ class KillingHooks final : public segment::AtomicHooks {
 
 // What was put before the kill.
 struct Story {
-  std::vector<NodeWorld::Started> stored;   // groups of three, committed before
-  std::vector<NodeWorld::Started> open;     // groups of three, posted or not
+  std::vector<NodeWorld::Started> stored;  // groups of three, committed before
+  std::vector<NodeWorld::Started> open;    // groups of three, posted or not
 };
 
 class KillTest : public ::testing::Test {
@@ -66,10 +66,10 @@ class KillTest : public ::testing::Test {
   static constexpr char kClient[] = "a";
 
   // Runs `act` again and again, killed at each of its stores in turn; then `check`.
-  void kill_everywhere(const std::function<Story(NodeWorld&, ClientId, NamespaceRow)>& prepare,
-                       const std::function<void(NodeWorld&, ClientId, NamespaceRow, Story&)>& act,
-                       const std::function<void(NodeWorld&, ClientId, NamespaceRow, Story&, bool)>&
-                           check) {
+  void kill_everywhere(
+      const std::function<Story(NodeWorld&, ClientId, NamespaceRow)>& prepare,
+      const std::function<void(NodeWorld&, ClientId, NamespaceRow, Story&)>& act,
+      const std::function<void(NodeWorld&, ClientId, NamespaceRow, Story&, bool)>& check) {
     bool finished = false;
     for (std::uint64_t stores = 0; !finished; ++stores) {
       ASSERT_LT(stores, 20'000u);
@@ -169,18 +169,17 @@ class KillTest : public ::testing::Test {
 };
 
 TEST_F(KillTest, Put_start) {
-  kill_everywhere(
-      [](NodeWorld& w, ClientId c, NamespaceRow r) { return fill(w, c, r, 2); },
-      [](NodeWorld& w, ClientId c, NamespaceRow r, Story&) {
-        w.put_start(c, r, group_keys(50), {.groups = {kGroup}});
-      },
-      [](NodeWorld& w, ClientId c, NamespaceRow r, Story& story, bool) {
-        // The answer was never consumed: the client does not hold the put.
-        std::vector<bool> none;
-        resolve(w, c, story, &none);
-        for (const auto& stored : story.stored) EXPECT_TRUE(whole(w, r, stored));
-        w.put(c, r, group_keys(50), {.groups = {kGroup}});
-      });
+  kill_everywhere([](NodeWorld& w, ClientId c, NamespaceRow r) { return fill(w, c, r, 2); },
+                  [](NodeWorld& w, ClientId c, NamespaceRow r, Story&) {
+                    w.put_start(c, r, group_keys(50), {.groups = {kGroup}});
+                  },
+                  [](NodeWorld& w, ClientId c, NamespaceRow r, Story& story, bool) {
+                    // The answer was never consumed: the client does not hold the put.
+                    std::vector<bool> none;
+                    resolve(w, c, story, &none);
+                    for (const auto& stored : story.stored) EXPECT_TRUE(whole(w, r, stored));
+                    w.put(c, r, group_keys(50), {.groups = {kGroup}});
+                  });
 }
 
 TEST_F(KillTest, Commit) {

@@ -118,8 +118,7 @@ class NodeWorld {
     const auto geometry = *segment::make_channel_geometry(sizes);
     Channel& channel = channels_[client];
     channel.memory = std::make_unique<TestMemory>(geometry.total_bytes);
-    channel.view =
-        segment::ChannelView::format(channel.memory->span(), geometry, sizes, client);
+    channel.view = segment::ChannelView::format(channel.memory->span(), geometry, sizes, client);
     channel.name = name;
     step(event::ClientAttached{client, channel.view, name});
     return client;
@@ -194,8 +193,8 @@ class NodeWorld {
   Started put_start(ClientId client, NamespaceRow row, const std::vector<KeyId>& of,
                     const PutExtras& extras = {}) {
     const PutId put = extras.put ? *extras.put : next_put(client);
-    const std::uint32_t value_len = extras.value_len ? *extras.value_len
-                                                     : area_.namespace_row(row).value_len;
+    const std::uint32_t value_len =
+        extras.value_len ? *extras.value_len : area_.namespace_row(row).value_len;
     last_put_request_ = next_request();
     effects_.clear();
     node_->put_start({client, last_put_request_, put, row, value_len, extras.wait, of,
@@ -220,9 +219,7 @@ class NodeWorld {
     EXPECT_EQ(commit(client, started), times(of.size(), Outcome::kStored));
     return started;
   }
-  void abort(ClientId client, PutId put) {
-    step(event::PutAbort{client, next_request(), put});
-  }
+  void abort(ClientId client, PutId put) { step(event::PutAbort{client, next_request(), put}); }
   // Runs background slices until none is wanted; as a driver, punches index places.
   unsigned background() {
     unsigned slices = 0;
@@ -271,8 +268,8 @@ class NodeWorld {
     for (auto& [client, channel] : channels_)
       handed.push_back({client, channel.view, channel.name});
     RecoveryReport report;
-    auto recovered = NodeMachine::recover(area_, options_.config, Incarnation{2},
-                                          std::move(handed), now, &report);
+    auto recovered = NodeMachine::recover(area_, options_.config, Incarnation{2}, std::move(handed),
+                                          now, &report);
     EXPECT_TRUE(recovered.has_value()) << recovered.error().message;
     node_ = std::move(*recovered);
     if (validate) node_->validate();

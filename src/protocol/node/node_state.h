@@ -93,7 +93,7 @@ class Node final : public NodeMachine {
     std::vector<SlotId> taken;
     std::uint32_t wanted = 0;  // slots
     bool over_quota = false;
-    bool contended = false;         // a key is taken over from a stopped writer
+    bool contended = false;  // a key is taken over from a stopped writer
   };
   // The slot before a group, for the parent edge.
   struct Ancestor {
@@ -131,19 +131,23 @@ class Node final : public NodeMachine {
 
   // -- slots.cpp: one slot, one group
   SlabId slab_of(SlotId slot) const { return SlabId{(slot.value - 1) >> slab_shift_}; }
+  std::uint32_t ordinal_of(SlotId slot) const {
+    return (slot.value - 1) & ((std::uint32_t{1} << slab_shift_) - 1);
+  }
   std::uint32_t class_pages_of(SlotId slot) const;  // 0 = its slab is unassigned
   // The id names a slot of an assigned slab. Rows of other ids are holes: never read them.
   bool known_slot(SlotId slot) const;
   std::uint64_t slot_bytes_of(SlotId slot) const;
-  // The row whose current index this is; nullopt: flushed. Remembers the last one: whole batches ask.
+  // The row whose current index this is; nullopt: flushed. Remembers the last one: whole batches
+  // ask.
   std::optional<std::uint32_t> row_of(NamespaceIndex ns) const;
   bool is_current(NamespaceIndex ns) const { return row_of(ns).has_value(); }
   void count_readable(NamespaceIndex ns, std::int64_t delta);
   void store_word(SlotId slot, SlotWord before, SlotWord after);
   void prepare_slot(SlotId slot, SlotId leader, SlotId next, const segment::SlotFields& fields,
                     PutRecord& put, MonoNs now);
-  void prepared_began(SlotId slot, PutRecord& put);
-  void prepared_ended(SlotId slot, PutRecord& put);
+  void prepared_began(SlotId slot, const KeyId& key, NamespaceIndex ns, PutRecord& put);
+  void prepared_ended(SlotId slot, const KeyId& key, NamespaceIndex ns, PutRecord& put);
   void free_prepared(SlotId slot, PutRecord& put);
   void doom_slot(SlotId slot);
   void return_slot(SlotId slot);  // Retiring (or Retiring|doomed) -> Free
@@ -152,7 +156,6 @@ class Node final : public NodeMachine {
   std::uint64_t drop_group(SlotId leader, PutRecord* put);
   std::uint64_t drop_group_of_put(SlotId leader);  // drop_group(), then sweeps its put if open
   SlotId parent_group_of(SlotId leader) const;
-  void insert_into_policy(SlotId leader, std::uint32_t members);
   void mark_pinned(SlotId leader);
   void unmark(SlotId leader);
   void hold(SlotId slot);  // a scan has to look for it
@@ -186,6 +189,7 @@ class Node final : public NodeMachine {
   // -- commit.cpp
   std::uint32_t commit_group(const event::PutCommit& e, std::uint32_t first, PutRecord* put,
                              MonoNs now, std::span<Outcome> out);
+  bool commit_single(const CommitEntry& entry, PutRecord& put, MonoNs now);
   bool names_live_slot(PutId put, const CommitEntry& entry) const;
   std::uint32_t entries_of_group(const event::PutCommit& e, std::uint32_t first, SlotId leader,
                                  bool* whole);
@@ -194,7 +198,7 @@ class Node final : public NodeMachine {
   bool checksums_agree(std::span<const CommitEntry> entries) const;
   void make_readable(std::span<const CommitEntry> entries, PutRecord& put, MonoNs now);
   void warn_other_writer(SlotId slot);
-  void insert_stored();
+  void insert_stored(const PutRecord& put);
   void sweep_put(PutTable::iterator put);  // forgets ended groups; closes the put with the last
   std::uint64_t end_put(PutTable::iterator put);  // drops all its groups and closes it
 
@@ -300,7 +304,7 @@ class Node final : public NodeMachine {
   std::uint64_t waiting_keys_ = 0;
 
   // Namespaces. current_rows_ is for look-ups only.
-  std::unordered_map<std::uint32_t, std::uint32_t> current_rows_;  // current index -> row
+  std::unordered_map<std::uint32_t, std::uint32_t> current_rows_;   // current index -> row
   mutable std::pair<std::uint32_t, std::uint32_t> last_row_{0, 0};  // of row_of(); index 0 = none
   std::vector<std::uint64_t> row_slots_;  // readable slots of current index
   std::uint32_t rows_used_ = 0;
@@ -317,3 +321,5 @@ class Node final : public NodeMachine {
 };
 
 }  // namespace orlop::protocol
+
+#include "protocol/node/node_inline.h"

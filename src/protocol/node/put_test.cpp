@@ -112,18 +112,33 @@ TEST_F(PutTest, Bad_arguments_are_refused_by_name_and_reserve_nothing) {
       {"too many keys", keys(1, 65'536), {}, row, "keys has 65536 entries"},
       {"duplicate", twice, {}, row, "keys[4] equals keys[2]"},
       {"value_len 0", keys(1, 1), {.value_len = 0}, row, "value_len is 0"},
-      {"other value_len", keys(1, 1), {.value_len = 8'192}, row,
+      {"other value_len",
+       keys(1, 1),
+       {.value_len = 8'192},
+       row,
        "value_len is 8192, but the namespace was opened with 4096"},
       {"group of none", keys(1, 3), {.groups = {3, 0}}, row, "atomic_group_lens[1] is 0"},
-      {"groups too short", keys(1, 3), {.groups = {1, 1}}, row,
+      {"groups too short",
+       keys(1, 3),
+       {.groups = {1, 1}},
+       row,
        "atomic_group_lens add up to 2, but there are 3 keys"},
       {"groups too long", keys(1, 3), {.groups = {4}}, row, "add up to 4"},
       {"group overflow", keys(1, 3), {.groups = {0xffffffff, 4}}, row, "add up to 4294967299"},
-      {"row never opened", keys(1, 1), {.value_len = 4'096}, NamespaceRow{5},
+      {"row never opened",
+       keys(1, 1),
+       {.value_len = 4'096},
+       NamespaceRow{5},
        "namespace row 5 is not open"},
-      {"row out of range", keys(1, 1), {.value_len = 4'096}, NamespaceRow{0xffffffff},
+      {"row out of range",
+       keys(1, 1),
+       {.value_len = 4'096},
+       NamespaceRow{0xffffffff},
        "is not open"},
-      {"foreign put id", keys(1, 1), {.put = make_put_id(ClientId{9}, 1)}, row,
+      {"foreign put id",
+       keys(1, 1),
+       {.put = make_put_id(ClientId{9}, 1)},
+       row,
        "put id belongs to another client"},
   };
   for (const auto& c : kCases) {
@@ -162,7 +177,8 @@ TEST_F(PutTest, Cap_of_prepared_bytes_stops_the_rest_of_the_put) {
               ElementsAre(Outcome::kPrepared, Outcome::kPrepared, Outcome::kPrepared,
                           Outcome::kPrepared, Outcome::kOverQuota, Outcome::kOverQuota,
                           Outcome::kOverQuota, Outcome::kOverQuota, Outcome::kOverQuota));
-  EXPECT_THAT(started.text, HasSubstr("over quota: client 'greedy' (1) holds 16.0 KiB prepared in 1"));
+  EXPECT_THAT(started.text,
+              HasSubstr("over quota: client 'greedy' (1) holds 16.0 KiB prepared in 1"));
   EXPECT_THAT(small.commit(c, started), Each(Outcome::kStored));
   EXPECT_THAT(small.put_start(c, r, keys(5, 5)).outcomes, Each(Outcome::kPrepared))
       << "committed memory is not prepared memory";
@@ -211,9 +227,12 @@ TEST_F(PutTest, Generation_grows_at_every_reuse) {
 
 TEST_F(PutTest, Rows_hold_what_recovery_and_eviction_need) {
   const auto root = world.put(client, row, {key(1)});
-  const auto started = world.put_start(client, row, keys(2, 3), {.groups = {2, 1}, .parent = key(1)});
+  const auto started =
+      world.put_start(client, row, keys(2, 3), {.groups = {2, 1}, .parent = key(1)});
   const auto fields = [&](int i) {
-    return world.area().slot(SlotId{started.grants[static_cast<std::size_t>(i)].slot}).load_fields();
+    return world.area()
+        .slot(SlotId{started.grants[static_cast<std::size_t>(i)].slot})
+        .load_fields();
   };
   EXPECT_EQ(fields(0).group.parent.value, root.grants[0].slot);
   EXPECT_EQ(fields(0).group.parent_generation, root.grants[0].generation);

@@ -39,7 +39,7 @@ struct ClientRecord {
 struct PutRecord {
   PutId id;
   ClientRecord* client = nullptr;  // stays while it has open puts
-  NamespaceIndex ns;               // of its put_start; a flush since then makes its commit answer `flushed`
+  NamespaceIndex ns;  // of its put_start; a flush since then makes its commit answer `flushed`
   MonoNs started = 0;
   std::uint64_t slot_bytes = 0;
   // A key of it has, or had, another writer: its commit must look whether the key is stored by now.

@@ -123,8 +123,13 @@ void Recovery::keep_prepared(std::span<const Found> group) {
   link(group);
   PutRecord& put = put_of(group[0]);
   put.leaders.push_back(SlotId{group[0].slot});
-  for (const Found& member : group) node_.prepared_began(SlotId{member.slot}, put);
+  for (const Found& member : group) begin_prepared(SlotId{member.slot}, put);
   report_.prepared_kept += group.size();
+}
+
+void Recovery::begin_prepared(SlotId slot, PutRecord& put) {
+  const SlotRow& row = node_.area_.slot(slot);
+  node_.prepared_began(slot, row.load_key(), row.load_ns(), put);
 }
 
 void Recovery::keep_partly(std::span<const Found> group) {
@@ -137,7 +142,7 @@ void Recovery::keep_partly(std::span<const Found> group) {
       count_readable(slot);
       ++report_.slots_kept;
     } else {
-      node_.prepared_began(slot, put);
+      begin_prepared(slot, put);
       ++report_.prepared_kept;
     }
   }

@@ -64,6 +64,7 @@ class Recovery {
   void keep_readable(std::span<const Found> group);
   void keep_one(SlotId slot, SlotWord word);
   void keep_prepared(std::span<const Found> group);
+  void begin_prepared(SlotId slot, PutRecord& put);
   void keep_partly(std::span<const Found> group);
   void drop(std::span<const Found> group);
   void decide_by_slot(std::span<const Found> group);  // a planted bug

@@ -269,8 +269,7 @@ class NamespaceTest : public ::testing::Test {
   ClientId client = world.attach();
 
   std::string refusal(const std::string& text, ErrorCode code) {
-    const NodeAnswer* answer =
-        world.step(event::OpenNamespace{client, world.next_request(), text});
+    const NodeAnswer* answer = world.step(event::OpenNamespace{client, world.next_request(), text});
     EXPECT_EQ(answer->status, static_cast<std::uint64_t>(code)) << world.text_of(*answer);
     return world.text_of(*answer);
   }
@@ -308,8 +307,7 @@ TEST_F(NamespaceTest, Descriptor_of_an_open_row_with_other_text_is_refused) {
   d.page_tokens = 16;
   d.value_len = 4'096;
   d.tp_size = 8;
-  EXPECT_THAT(refusal(*canonical_text(d), ErrorCode::kNamespaceConflict),
-              HasSubstr("same digest"));
+  EXPECT_THAT(refusal(*canonical_text(d), ErrorCode::kNamespaceConflict), HasSubstr("same digest"));
 }
 
 TEST_F(NamespaceTest, Bad_descriptors_are_refused) {

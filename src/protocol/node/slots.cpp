@@ -7,40 +7,6 @@
 
 namespace orlop::protocol {
 
-std::uint32_t Node::class_pages_of(SlotId slot) const {
-  return allocator_.class_pages_of(slab_of(slot));
-}
-
-bool Node::known_slot(SlotId slot) const {
-  if (!area_.valid_slot(slot)) return false;
-  const std::uint32_t pages = class_pages_of(slot);
-  return pages != 0 &&
-         std::uint64_t{geometry_.ordinal_of(slot) + 1} * pages <= geometry_.ordinals_per_slab;
-}
-
-std::uint64_t Node::slot_bytes_of(SlotId slot) const {
-  return class_pages_of(slot) * segment::kMinSlotBytes;
-}
-
-std::optional<std::uint32_t> Node::row_of(NamespaceIndex ns) const {
-  if (last_row_.first == ns.value && ns) return last_row_.second;
-  const auto row = current_rows_.find(ns.value);
-  if (row == current_rows_.end()) return std::nullopt;
-  last_row_ = *row;
-  return row->second;
-}
-
-void Node::count_readable(NamespaceIndex ns, std::int64_t delta) {
-  if (const auto row = row_of(ns)) row_slots_[*row] += static_cast<std::uint64_t>(delta);
-}
-
-void Node::store_word(SlotId slot, SlotWord before, SlotWord after) {
-  DCHECK(area_.slot(slot).load_word(std::memory_order_relaxed) == before);
-  --slots_in_state_[static_cast<int>(before.state)];
-  ++slots_in_state_[static_cast<int>(after.state)];
-  area_.slot(slot).store_word(after);
-}
-
 void Node::hold(SlotId slot) {
   held_bits_.set(slot);
   ++busy_in_slab_[slab_of(slot).value];
@@ -62,36 +28,14 @@ void Node::prepare_slot(SlotId slot, SlotId leader, SlotId next, const segment::
   store_word(slot, before,
              {Generation{before.generation.value + 1}, SlotState::kPrepared, 0, coarse(now)});
   links_[slot.value] = {leader.value, next.value};
-  prepared_began(slot, put);
-}
-
-// The slot is Prepared and its row holds the identity.
-void Node::prepared_began(SlotId slot, PutRecord& put) {
-  const SlotRow& row = area_.slot(slot);
-  in_flight_.set(row.load_key(), row.load_ns(), slot);
-  ++busy_in_slab_[slab_of(slot).value];
-  ++put.open_slots;
-  ++put.client->prepared_slots;
-  put.client->prepared_bytes += put.slot_bytes;
-  prepared_bytes_ += put.slot_bytes;
-}
-
-// The slot is about to leave Prepared, for readable or Free.
-void Node::prepared_ended(SlotId slot, PutRecord& put) {
-  const SlotRow& row = area_.slot(slot);
-  in_flight_.erase(row.load_key(), row.load_ns(), slot);
-  --busy_in_slab_[slab_of(slot).value];
-  CHECK(put.open_slots > 0 && prepared_bytes_ >= put.slot_bytes);
-  --put.open_slots;
-  prepared_bytes_ -= put.slot_bytes;
-  --put.client->prepared_slots;
-  put.client->prepared_bytes -= put.slot_bytes;
+  prepared_began(slot, fields.key, fields.ns, put);
 }
 
 void Node::free_prepared(SlotId slot, PutRecord& put) {
-  const SlotWord before = area_.slot(slot).load_word(std::memory_order_relaxed);
+  const SlotRow& row = area_.slot(slot);
+  const SlotWord before = row.load_word(std::memory_order_relaxed);
   CHECK(before.state == SlotState::kPrepared);
-  prepared_ended(slot, put);
+  prepared_ended(slot, row.load_key(), row.load_ns(), put);
   store_word(slot, before, {before.generation, SlotState::kFree, 0, before.recency});
   allocator_.give_back(slot);
   space_freed_ = true;
@@ -159,28 +103,6 @@ std::uint64_t Node::drop_group_of_put(SlotId leader) {
   const std::uint64_t doomed = drop_group(leader, put == puts_.end() ? nullptr : &put->second);
   if (put != puts_.end()) sweep_put(put);
   return doomed;
-}
-
-// The group that holds the key before this group's first, if it is here: readable, of the same
-// generation (as far as the row says) and namespace. Else the group is a root.
-SlotId Node::parent_group_of(SlotId leader) const {
-  const segment::SlotFields fields = area_.slot(leader).load_fields();
-  const SlotId parent = fields.group.parent;
-  if (!known_slot(parent)) return {};
-  const SlotRow& row = area_.slot(parent);
-  const SlotWord word = row.load_word(std::memory_order_relaxed);
-  if (!word.readable() || row.load_ns() != fields.ns) return {};
-  if (static_cast<std::uint16_t>(word.generation.value) != fields.group.parent_generation)
-    return {};
-  const SlotId group{links_[parent.value].leader};
-  return group == leader ? SlotId{} : group;
-}
-
-void Node::insert_into_policy(SlotId leader, std::uint32_t members) {
-  const std::uint32_t pages = class_pages_of(leader);
-  const auto size_class = classes_.find(pages);
-  CHECK(size_class.has_value());
-  policy_->inserted({leader, parent_group_of(leader), members, pages, *size_class});
 }
 
 // ---- pinned groups ----
