@@ -5,7 +5,6 @@
 //   ORLOP_SIM_BASE=hex  first seed, from a commit hash: another set of seeds for every commit
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -15,7 +14,47 @@
 namespace orlop::simulation {
 namespace {
 
-constexpr std::uint64_t kDefaultSeeds = 300;
+constexpr std::uint64_t kDefaultSeeds = 200;
+
+// Seeds that once failed, each for a defect that was mended, here or in the product.
+constexpr std::uint64_t kRegressions[] = {
+    94,     // the last put went into rings of a socket that was lost already
+    182,    // a repeated commit of a flushed group answers evicted
+    66026,  // a channel stayed with the keeper when a kill came between detach and drop
+};
+
+// Rare states that a budget of seeds must reach, else it proves less than it seems to.
+constexpr const char* kMustBeReached[] = {
+    "a commit finds its key stored by another",
+    "a commit is repeated",
+    "a pinned group is given back",
+    "a pinned group is restored",
+    "a removed slot waits for its readers",
+    "a slab is taken from another class",
+    "a stopped writer's key is taken over",
+    "attach: client left while the keeper was asked",
+    "kept_commits_posted_again",
+    "late_put_start_aborted",
+    "plan_waits_for_its_copies",
+    "recovery drops a group with a missing member",
+    "sim: a client attached again without its channel",
+    "sim: a forked child outlived its parent",
+    "sim: a later writer committed first",
+    "sim: a read plan outlived the server",
+    "sim: a restart doomed half a group",
+    "sim: a restart kept Prepared slots",
+    "sim: a restart restored a retiring group",
+    "sim: a slot is evicted",
+    "sim: commit after a flush",
+    "sim: group split",
+    "sim: ledger full",
+    "sim: no room for a request",
+    "sim: no space",
+    "sim: over quota",
+    "sim: pin budget",
+    "sim: three steps inside each other",
+    "the index grows during traffic",
+};
 
 std::uint64_t number_from(const char* variable, int base, std::uint64_t otherwise) {
   const char* text = std::getenv(variable);
@@ -50,8 +89,13 @@ TEST_F(Simulation, Seeds_of_the_budget_are_clean) {
   const std::uint64_t seeds = number_from("ORLOP_SIM_SEEDS", 10, kDefaultSeeds);
   sometimes_reset();
   for (std::uint64_t i = 0; i < seeds && !HasFailure(); ++i) expect_clean(base + i);
-  for (const auto& [name, count] : sometimes_counts())
-    std::printf("%10llu  %s\n", static_cast<unsigned long long>(count), name.c_str());
+  if (seeds < kDefaultSeeds) return;
+  for (const char* name : kMustBeReached)
+    EXPECT_GT(sometimes_count(name), 0U) << "no seed reached: " << name;
+}
+
+TEST_F(Simulation, Seeds_that_once_failed_are_clean) {
+  for (const std::uint64_t seed : kRegressions) expect_clean(seed);
 }
 
 }  // namespace
