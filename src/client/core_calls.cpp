@@ -42,19 +42,21 @@ void ClientCore::ring_if_asleep(Attachment& attachment) {
 
 // Takes every answer that is there, for whoever waits for it.
 void ClientCore::consume(Attachment& attachment) {
+  if (session_broken_) return;
   protocol::Session& session = attachment.guarded->session;
+  bool delivered = false;
   for (;;) {
     const protocol::Session::Next next = session.next(&answer_scratch_);
-    if (next == protocol::Session::Next::kAnswer) {
-      deliver(answer_scratch_);
-      continue;
-    }
+    if (next == protocol::Session::Next::kNone) break;
     if (next == protocol::Session::Next::kBroken) {
       session_broken_ = true;
       wake_.ring();
+      break;
     }
-    break;
+    deliver(answer_scratch_);
+    delivered = true;
   }
+  if (delivered && waiting_ > 0) notify();
   if (session.queued() == 0) return;
   session.pump();
   ring_if_asleep(attachment);
@@ -96,7 +98,6 @@ void ClientCore::wait_progress(Lock& lock, MonoNs deadline) {
   const std::shared_ptr<Attachment> on = attachment_;
   if (on != nullptr && on->guarded->session.answer_waiting() && !session_broken_) {
     consume(*on);
-    if (waiting_ > 0) notify();
     return;
   }
   if (on == nullptr || consumer_active_ || session_broken_ ||
@@ -110,7 +111,7 @@ void ClientCore::wait_progress(Lock& lock, MonoNs deadline) {
   sleep_as_consumer(lock, on, deadline);
   consumer_active_ = false;
   consume(*on);
-  if (waiting_ > 0) notify();
+  if (waiting_ > 0) notify();  // the place is free
 }
 
 void ClientCore::sleep_as_consumer(Lock& lock, const std::shared_ptr<Attachment>& on,

@@ -230,8 +230,7 @@ void ClientCore::resolve_future(FutureState& future, std::span<const Outcome> co
 bool ClientCore::future_ready(FutureState& future) {
   if (future.done.load(std::memory_order_acquire)) return true;
   Lock lock(mutex_);
-  if (attachment_ != nullptr && !session_broken_) consume(*attachment_);
-  if (waiting_ > 0) notify();
+  if (attachment_ != nullptr) consume(*attachment_);
   return future.done.load(std::memory_order_acquire);
 }
 

@@ -100,7 +100,9 @@ void ClientCore::reopen_namespaces() {
   unresolved_ = false;
   const std::vector<std::shared_ptr<NamespaceState>> all = namespaces_;
   for (const std::shared_ptr<NamespaceState>& ns : all) {
-    const auto resolved = resolve(lock, *ns, deadline_in({}));
+    // Short: meanwhile nobody watches the server.
+    const MonoNs deadline = std::min(deadline_in({}), monotonic_ns() + client::kReopenWait);
+    const auto resolved = resolve(lock, *ns, deadline);
     unresolved_ = !resolved && resolved.error().code == ErrorCode::kNoNode;
     if (unresolved_) return;
   }
@@ -166,7 +168,7 @@ bool ClientCore::resume_until_back() {
   const std::shared_ptr<Attachment> on = attachment_;
   const auto snapshot = [&] {
     const Lock lock(mutex_);
-    if (on->guarded->session.state() == protocol::Session::State::kLost && !session_broken_)
+    if (on->guarded->session.state() == protocol::Session::State::kLost)
       consume(*on);  // what the old server answered still counts
     protocol::ResumeSnapshot taken = on->guarded->session.reset();
     lose(taken.lost);
@@ -216,6 +218,7 @@ void ClientCore::retire() {
     lose(attachment_->guarded->session.give_up());
     attachment_->client_doorbell.ring();
     last = std::move(attachment_);
+    for (const std::shared_ptr<NamespaceState>& ns : namespaces_) ns->place.store(0);
     attach_tried_ = false;
     nonce_ = 0;
     socket_.reset();
@@ -246,8 +249,7 @@ MonoNs ClientCore::tick() {
   const MonoNs sleep = std::clamp(ttl / 4, kNsPerMs, client::kIdleTick);
   const Lock lock(mutex_);
   protocol::Session& session = attachment_->guarded->session;
-  if (!session_broken_ && !consumer_active_) consume(*attachment_);
-  if (waiting_ > 0) notify();
+  if (!consumer_active_) consume(*attachment_);
   idle_sleep_ = session.unanswered() == 0 && session.queued() == 0;
   return idle_sleep_ ? sleep : std::min(sleep, client::kBusyTick);
 }

@@ -30,6 +30,8 @@ inline constexpr MonoNs kLastRetry = kNsPerSecond;
 // A server may be waiting for its keeper; it gives up after protocol::kHandshakeLimit itself.
 inline constexpr MonoNs kHandshakeWait = 6 * kNsPerSecond;
 
+inline constexpr MonoNs kReopenWait = 100 * kNsPerMs;  // of one namespace after an attach
+
 // The housekeeping thread: while answers are due that nobody waits for, and otherwise.
 inline constexpr MonoNs kBusyTick = 20 * kNsPerMs;
 inline constexpr MonoNs kIdleTick = kNsPerSecond;
