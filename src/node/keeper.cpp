@@ -15,11 +15,11 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "node/admin_address.h"
+#include "node/keeper_memory.h"
 #include "node/status_file.h"
 #include "platform/clock.h"
 #include "platform/epoll_loop.h"
 #include "platform/file_lock.h"
-#include "platform/poll_wait.h"
 #include "platform/process.h"
 #include "platform/random_bytes.h"
 #include "platform/runtime_dir.h"
@@ -35,8 +35,6 @@ namespace {
 
 using protocol::FrameKind;
 
-// How often a node that waits for memory looks again, and how often it says so.
-constexpr MonoNs kMemoryRetry = kNsPerSecond;
 // SIGKILL is not refused, but a process in an uninterruptible call takes its time.
 constexpr MonoNs kKillLimit = 60 * kNsPerSecond;
 // From the end of its socket to the end of the server.
@@ -60,9 +58,9 @@ class Keeper {
 
   Result<void> watch_signals();
   Result<void> make_memory();
-  bool signal_waits();
 
   Result<void> start_server();
+  void start_failed(const Error& error);
   Result<void> hand_over();
   void server_ended();
   Result<void> plan_restart(const ExitStatus& status);
@@ -139,43 +137,12 @@ Result<void> Keeper::watch_signals() {
   return epoll_.add(signals_.get(), EPOLLIN, kSignals);
 }
 
-bool Keeper::signal_waits() {
-  return wait_readable(signals_.get(), 0).value_or(false);
-}
-
 Result<void> Keeper::make_memory() {
-  const auto possible = runtime::fits_at_all(options_.memory);
-  if (!possible) return possible;
-  MonoNs told = 0;
-  const TouchProgress progress = [&](std::uint64_t done, std::uint64_t total) {
-    const MonoNs now = monotonic_ns();
-    if (done == total || now - told >= kNsPerSecond) {
-      told = now;
-      LOG_INFO("memory_touched", {"done", format_bytes(done)}, {"of", format_bytes(total)});
-    }
-    return !signal_waits();
-  };
-  const MonoNs give_up = monotonic_ns() + options_.memory_wait;
-  for (;;) {
-    auto files = runtime::create_segment(options_.memory, progress);
-    if (files) {
-      segment_ = std::move(*files);
-      break;
-    }
-    if (files.error().code != ErrorCode::kNoMemory || monotonic_ns() >= give_up) {
-      return std::unexpected<Error>(files.error());
-    }
-    LOG_WARN("waiting_for_memory", {"reason", files.error().message});
-    if (wait_readable(signals_.get(), monotonic_ns() + kMemoryRetry).value_or(false)) {
-      return fail(ErrorCode::kClosed, "stopped while waiting for memory");
-    }
-  }
+  auto files = make_segment(options_, signals_.get());
+  if (!files) return std::unexpected<Error>(files.error());
+  segment_ = std::move(*files);
   machine_.emplace(segment_.id);
   channels_.clear();  // of a segment before, if there was one: their clients see the pipe's end
-  LOG_INFO("segment_created", {"segment_id", segment_.id}, {"slabs", segment_.geometry.slab_count},
-           {"slab_bytes", format_bytes(segment_.geometry.slab_bytes)},
-           {"touched", format_bytes(segment_.touched_bytes)},
-           {"huge", format_bytes(segment_.huge_bytes)}, {"budget", segment_.budget_text});
   return {};
 }
 
@@ -200,6 +167,21 @@ Result<void> Keeper::start_server() {
   if (!link_watched) return link_watched;
   LOG_INFO("server_started", {"pid", server_.pid}, {"restarts", restarts_});
   return hand_over();
+}
+
+// For want of processes, descriptors or memory. The memory we keep is worth trying again.
+void Keeper::start_failed(const Error& error) {
+  LOG_ERROR("server_not_started", {"error", error.message});
+  if (link_) (void)epoll_.remove(link_.fd());
+  if (server_.pidfd) {
+    (void)epoll_.remove(server_.pidfd.fd());
+    (void)server_.pidfd.send_signal(SIGKILL);
+    (void)reap_child(server_.pidfd, monotonic_ns() + kKillLimit);
+  }
+  link_ = {};
+  server_ = {};
+  state_ = State::kWaiting;
+  restart_at_ = monotonic_ns() + options_.backoff.most;
 }
 
 Result<void> Keeper::hand_over() {
@@ -405,7 +387,8 @@ Result<void> Keeper::run() {
     const MonoNs now = monotonic_ns();
     if (state_ == State::kWaiting && now >= restart_at_) {
       const auto started = start_server();
-      if (!started) return started;
+      if (!started && !ever_served_) return started;
+      if (!started) start_failed(started.error());
     }
     if (now >= kill_at_) {
       LOG_WARN("server_killed", {"pid", server_.pid}, {"stopping", state_ == State::kStopping});
@@ -433,6 +416,7 @@ Result<void> Keeper::run() {
 Result<void> run_keeper(const NodeOptions& options, std::vector<std::string> server_command) {
   Keeper keeper(options, std::move(server_command));
   const auto prepared = keeper.prepare();
+  if (!prepared && prepared.error().code == ErrorCode::kClosed) return {};  // told to stop
   if (!prepared) return prepared;
   return keeper.run();
 }

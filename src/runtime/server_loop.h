@@ -160,6 +160,8 @@ class ServerLoop {
   void tell_keeper(protocol::Bytes frame, std::span<const int> descriptors = {});
   std::optional<protocol::RefusalFrame> judge_peer(Connection& connection, std::uint32_t& pid);
   void close_connection(protocol::ConnectionId id);
+
+  // server_clients.cpp
   Result<void> watch_client(ServedClient& client);
   void process_ended(ServedClient& client);
   void end_unproved();
