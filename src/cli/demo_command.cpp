@@ -104,7 +104,7 @@ std::string closing_line(const DemoOptions& options, const DemoFindings& found) 
   return std::to_string(options.workers) + (options.workers == 1 ? " process" : " processes") +
          " shared one cache; its server was killed in the middle, all " +
          format_count(found.read_back) +
-         " pages it held came back bit for bit, and local hits never stopped.";
+         " of their pages that were still cached came back bit for bit, and local hits went on.";
 }
 
 ExitCode run(const Arguments& arguments) {

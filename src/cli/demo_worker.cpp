@@ -24,7 +24,6 @@ constexpr Milliseconds kPutLimit{10'000};
 // A put while no server lives is tried again this often.
 constexpr Milliseconds kProbeLimit{20};
 constexpr MonoNs kOutageLimit = 60 * kNsPerSecond;
-constexpr std::size_t kExistsBatch = 8192;
 constexpr std::size_t kReadBackBatch = 64;
 // Pages of one get while no server lives: a short prompt.
 constexpr std::size_t kOutageGetPages = 8;
@@ -149,23 +148,19 @@ class DemoWorker {
     return await_word(link_, Word::kResume);
   }
 
-  // Of the pages this worker has stored so far, those that were not evicted. Stored twice (after an
-  // eviction) counts once.
+  // Of the pages this worker has stored so far, those whose copy of this worker is still there: one
+  // that was evicted and stored again by the other worker is the other's. Stored twice counts once.
   Result<std::vector<PageKey>> still_resident() {
     std::unordered_set<PageKey> seen;
     std::erase_if(stored_, [&seen](const PageKey& key) { return !seen.insert(key).second; });
     recorded_ = stored_.size();
     std::vector<PageKey> resident;
-    for (std::size_t first = 0; first < stored_.size(); first += kExistsBatch) {
-      const std::size_t count = std::min(kExistsBatch, stored_.size() - first);
-      std::vector<Key> texts;
-      for (std::size_t i = 0; i < count; ++i) texts.push_back(stored_[first + i].text());
-      const auto exists = client_.exists(ns_, texts);
-      if (!exists) return std::unexpected(exists.error());
-      for (std::size_t i = 0; i < count; ++i) {
-        if (exists->present[i]) resident.push_back(stored_[first + i]);
-      }
-    }
+    outage_.observe([this, &resident](const PageKey& key, std::uint32_t writer) {
+      if (writer == config_.index) resident.push_back(key);
+    });
+    const auto read = read_back(stored_);
+    outage_.observe({});
+    if (!read) return std::unexpected(read.error());
     return resident;
   }
 

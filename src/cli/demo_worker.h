@@ -5,7 +5,7 @@
 //   parent                     worker
 //   kGo                   ->   serves its requests up to the middle
 //                         <-   kAtBarrier           no put under way
-//   kMark                 ->   asks which of the pages it stored are still there
+//   kMark                 ->   reads which of the pages it stored are still there
 //                         <-   kMarked              and reads them without pause from now on
 //   (kills the server)
 //   kKilled               ->   puts a new page until one is stored by the next server

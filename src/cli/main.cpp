@@ -2,28 +2,15 @@
 // The program `orlop`. Also the programs that it starts from /proc/self/exe: nodes (`orlop serve
 // ...`), their servers (`orlop serve --server ...`) and the workers of demo and replay.
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "cli/command.h"
 #include "cli/demo_worker.h"
-#include "cli/interrupt.h"
 #include "cli/replay_worker.h"
 #include "cli/serve_command.h"
 
 namespace orlop::cli {
-
-ExitCode report_error(const char* name, const Error& error) {
-  std::fprintf(stderr, "orlop %s: %s\n", name, error.message.c_str());
-  return exit_code_of(error.code);
-}
-
-ExitCode report_failed_run(const char* name, const Error& error) {
-  if (interrupted()) return ExitCode::kInterrupted;
-  const ExitCode code = report_error(name, error);
-  return code == ExitCode::kUsage || code == ExitCode::kRefused ? code : ExitCode::kBad;
-}
 
 namespace {
 

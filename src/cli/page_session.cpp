@@ -80,25 +80,23 @@ Result<std::uint32_t> PageSession::copy_and_check(ReadPlan& plan, std::span<cons
     }
     spent += monotonic_ns() - begin;
     if (copied < end) ++tally_.checksum_mismatches;
-    (void)check_copied(keys, first, copied);
+    check_copied(keys, first, copied);
     if (copied < end) return static_cast<std::uint32_t>(copied);
   }
   return static_cast<std::uint32_t>(keys.size());
 }
 
-bool PageSession::check_copied(std::span<const PageKey> keys, std::size_t begin, std::size_t end) {
-  bool all_right = true;
+void PageSession::check_copied(std::span<const PageKey> keys, std::size_t begin, std::size_t end) {
   for (std::size_t i = begin; i < end; ++i) {
     const auto writer = check_page(scratch(i), keys[i]);
     tally_.verified_bytes += value_len_;
     if (!writer) {
       ++tally_.wrong_pages;
-      all_right = false;
-    } else if (*writer != writer_) {
-      ++tally_.cross_worker_pages;
+      continue;
     }
+    if (*writer != writer_) ++tally_.cross_worker_pages;
+    if (observer_) observer_(keys[i], *writer);
   }
-  return all_right;
 }
 
 Result<void> PageSession::fill_and_copy_in(PutPlan& plan, std::span<const PageKey> keys,

@@ -9,8 +9,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "cli/page_bytes.h"
@@ -34,10 +36,14 @@ class PageSession {
   Result<std::uint32_t> store(std::span<const PageKey> keys, std::optional<PageKey> parent,
                               std::vector<PageKey>* stored = nullptr);
 
+  // Called for every page that restore() read with the right bytes: whose they are.
+  void observe(std::function<void(const PageKey&, std::uint32_t writer)> observer) {
+    observer_ = std::move(observer);
+  }
   TallyBody& tally() { return tally_; }
 
  private:
-  bool check_copied(std::span<const PageKey> keys, std::size_t begin, std::size_t end);
+  void check_copied(std::span<const PageKey> keys, std::size_t begin, std::size_t end);
   Result<void> fill_and_copy_in(PutPlan& plan, std::span<const PageKey> keys, MonoNs& spent);
   Result<std::uint32_t> copy_and_check(ReadPlan& plan, std::span<const PageKey> keys,
                                        MonoNs& spent);
@@ -52,6 +58,7 @@ class PageSession {
   std::size_t scratch_pages_;
   std::vector<std::byte> scratch_;
   TallyBody tally_;
+  std::function<void(const PageKey&, std::uint32_t)> observer_;
 };
 
 }  // namespace orlop::cli

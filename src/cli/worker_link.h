@@ -35,12 +35,24 @@ enum class Word : std::uint32_t {
   kReadBack,     // ReadBackBody
   kDone,         // TallyBody; the worker ends
   kFailed,       // text; the worker ends
+  // of `bench` only; bodies in bench_worker.h
+  kBenchCount = 50,
+  kBenchWindowEnded,
+  kBenchLooked,
+  kBenchBalance,
   // parent -> worker
   kGo = 100,
   kMark,
   kKilled,
   kReadBackNow,
   kResume,
+  // of `bench` only
+  kBenchPut = 150,
+  kBenchGet,
+  kBenchWindow,
+  kBenchLook,
+  kBenchQuiet,
+  kBenchEnd,
 };
 
 struct ProgressBody {

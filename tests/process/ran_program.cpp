@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ran_program.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "base/check.h"
+#include "platform/clock.h"
+#include "platform/file_descriptor.h"
+
+namespace orlop {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr MonoNs kPollNs = 10 * kNsPerMs;
+
+std::string read_all(const std::string& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+FileDescriptor create(const std::string& path) {
+  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  CHECK(file, "output files can be made in our own folder");
+  return file;
+}
+
+}  // namespace
+
+CommandLine::CommandLine(std::vector<std::string> environment)
+    : environment_(std::move(environment)) {
+  std::string pattern = (fs::temp_directory_path() / "orlop-cli-XXXXXX").string();
+  CHECK(::mkdtemp(pattern.data()) != nullptr);
+  folder_ = pattern;
+  outputs_ = folder_ + "/outputs";
+  fs::create_directory(outputs_);
+  environment_.insert(environment_.end(), {"TMPDIR=" + folder_, "PATH=/usr/bin:/bin",
+                                           "ORLOP_SOCKET=" + folder_ + "/default.sock"});
+}
+
+CommandLine::~CommandLine() {
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+}
+
+std::unique_ptr<CommandLine::Running> CommandLine::start(std::vector<std::string> arguments) {
+  const std::string base = outputs_ + "/" + std::to_string(runs_++);
+  const FileDescriptor out = create(base + ".out"), err = create(base + ".err");
+  SpawnRequest request;
+  request.path = ORLOP_PATH;
+  request.arguments = std::move(arguments);
+  request.arguments.insert(request.arguments.begin(), "orlop");
+  request.environment = environment_;
+  request.keep = {{out.get(), 1}, {err.get(), 2}};
+  request.parent_death_signal = SIGTERM;
+  auto child = spawn(request);
+  CHECK(child.has_value(), "orlop can be started");
+  return std::make_unique<Running>(std::move(*child), base + ".out", base + ".err");
+}
+
+Ran CommandLine::run(std::vector<std::string> arguments, MonoNs limit) {
+  return start(std::move(arguments))->wait(limit);
+}
+
+std::vector<std::string> CommandLine::left_behind() const {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    if (entry.path() != outputs_) names.push_back(entry.path().filename());
+  }
+  return names;
+}
+
+std::vector<std::string> CommandLine::living_processes() const {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/proc", error)) {
+    const std::string command = read_all(entry.path() / "cmdline");
+    if (command.find(folder_) != std::string::npos) found.push_back(command);
+  }
+  return found;
+}
+
+CommandLine::Running::Running(Child child, std::string out_path, std::string err_path)
+    : child_(std::move(child)), out_path_(std::move(out_path)), err_path_(std::move(err_path)) {}
+
+CommandLine::Running::~Running() {
+  if (child_.pid == 0) return;
+  signal(SIGTERM);
+  (void)wait(20 * kNsPerSecond);
+}
+
+void CommandLine::Running::signal(int number) const {
+  (void)child_.pidfd.send_signal(number);
+}
+
+std::string CommandLine::Running::out() const {
+  return read_all(out_path_);
+}
+std::string CommandLine::Running::err() const {
+  return read_all(err_path_);
+}
+
+bool CommandLine::Running::wait_for_err(const std::string& text, MonoNs limit) const {
+  const MonoNs deadline = monotonic_ns() + limit;
+  while (err().find(text) == std::string::npos) {
+    if (monotonic_ns() > deadline) return false;
+    // Its end is the event that can be waited for; a file that grows is looked at.
+    const auto ended = child_.pidfd.wait_exit(monotonic_ns() + kPollNs);
+    if (ended && *ended) return err().find(text) != std::string::npos;
+  }
+  return true;
+}
+
+Ran CommandLine::Running::wait(MonoNs limit) {
+  Ran ran;
+  auto ended = reap_child(child_.pidfd, monotonic_ns() + limit);
+  CHECK(ended.has_value(), "it is our child");
+  if (*ended) {
+    ran.status = (*ended)->by_signal ? 1000 + (*ended)->value : (*ended)->value;
+  } else {
+    signal(SIGKILL);
+    (void)reap_child(child_.pidfd, kNever);
+  }
+  child_ = {};
+  ran.out = out();
+  ran.err = err();
+  return ran;
+}
+
+}  // namespace orlop
