@@ -184,14 +184,14 @@ void SlotAllocator::give_back(SlotId slot) {
   count_change(*find_class(slab.slot_pages), slab, before);
 }
 
-void SlotAllocator::mark_used(SlotId slot) {
+void SlotAllocator::mark_used(SlotId first, std::uint32_t count) {
   const Geometry& g = area_.geometry();
-  Slab& slab = slabs_[g.slab_of(slot).value];
+  Slab& slab = slabs_[g.slab_of(first).value];
   CHECK(slab.slot_pages != 0, "slot of a common slab");
   settle();
   SizeClass& c = *find_class(slab.slot_pages);
   const std::uint32_t before = slab.runs.free();
-  slab.runs.take(g.ordinal_of(slot), 1);
+  slab.runs.take(g.ordinal_of(first), count);
   count_change(c, slab, before);
   c.longest.set(slab.position, slab.runs.longest());
 }

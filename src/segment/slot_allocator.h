@@ -37,9 +37,9 @@ class SlotAllocator {
   std::uint32_t take(std::uint32_t value_len, std::uint32_t count, std::vector<SlotId>& out);
   // The slot's word is Free (stored by the caller).
   void give_back(SlotId slot);
-  // Recovery: marks a slot of an assigned slab as not free. Call for every slot that is not Free,
-  // after the constructor read the slab table.
-  void mark_used(SlotId slot);
+  // Recovery: marks `count` adjacent slots of an assigned slab as not free. Call for every slot that
+  // is not Free, after the constructor read the slab table; long runs cost as little as one slot.
+  void mark_used(SlotId first, std::uint32_t count = 1);
 
   // Slots that take() could give now: free in the class + in common slabs + in wholly free slabs of
   // other classes.

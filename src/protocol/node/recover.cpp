@@ -40,24 +40,38 @@ Result<void> Recovery::walk() {
     if (pages == 0) continue;
     if (!node_.classes_.add(pages))
       return fail(ErrorCode::kCorrupt, "slab table: more size classes than a node assigns");
-    const std::uint32_t slots = geometry.ordinals_per_slab / pages;
-    for (std::uint32_t ordinal = 0; ordinal < slots; ++ordinal) {
-      const SlotId slot = geometry.slot_id(SlabId{s}, ordinal);
-      const SlotRow& row = node_.area_.slot(slot);
-      const SlotWord word = row.load_word();
-      if (word.state == SlotState::kFree) continue;
-      if (word.state > SlotState::kRetiring)
-        return fail(ErrorCode::kCorrupt, "slot " + std::to_string(slot.value) + " has state " +
-                                             std::to_string(static_cast<int>(word.state)));
-      node_.allocator_.mark_used(slot);
-      ++node_.slots_in_state_[static_cast<int>(word.state)];
-      if (take_single(slot, word)) continue;
-      const segment::SlotFields fields = row.load_fields();
-      found_.push_back(
-          {fields.put.value, slot.value, fields.group.group_number, fields.group.index});
-    }
-    report_.slots_walked += slots;
+    if (auto walked = walk_slab(SlabId{s}, geometry.ordinals_per_slab / pages); !walked)
+      return walked;
   }
+  return {};
+}
+
+Result<void> Recovery::walk_slab(SlabId slab, std::uint32_t slots) {
+  const segment::Geometry& geometry = node_.geometry_;
+  std::uint32_t used = 0;  // slots in a row, up to this one, that are not Free
+  const auto end_run = [&](std::uint32_t end) {
+    if (used > 0) node_.allocator_.mark_used(geometry.slot_id(slab, end - used), used);
+    used = 0;
+  };
+  for (std::uint32_t ordinal = 0; ordinal < slots; ++ordinal) {
+    const SlotId slot = geometry.slot_id(slab, ordinal);
+    const SlotRow& row = node_.area_.slot(slot);
+    const SlotWord word = row.load_word();
+    if (word.state == SlotState::kFree) {
+      end_run(ordinal);
+      continue;
+    }
+    if (word.state > SlotState::kRetiring)
+      return fail(ErrorCode::kCorrupt, "slot " + std::to_string(slot.value) + " has state " +
+                                           std::to_string(static_cast<int>(word.state)));
+    ++used;
+    ++node_.slots_in_state_[static_cast<int>(word.state)];
+    if (take_single(slot, word)) continue;
+    const segment::SlotFields fields = row.load_fields();
+    found_.push_back({fields.put.value, slot.value, fields.group.group_number, fields.group.index});
+  }
+  end_run(slots);
+  report_.slots_walked += slots;
   return {};
 }
 
@@ -83,8 +97,13 @@ void Recovery::decide_all() {
 // ---- index ----
 
 void Recovery::rebuild_index() {
+  constexpr std::size_t kAhead = 16;  // groups; buckets are cold and lie anywhere
   node_.indexed_slots_ = node_.allocator_.assigned_slots();
   node_.index_.begin_rebuild(node_.indexed_slots_);
+  const segment::IndexWord aside{
+      0, static_cast<std::uint8_t>(node_.area_.index_word().place ^ 1),
+      static_cast<std::uint8_t>(
+          std::min(segment::index_log2_for(node_.indexed_slots_), node_.geometry_.max_index_log2))};
   const auto insert_group = [this](SlotId leader) {
     for (std::uint32_t id = leader.value; id != 0; id = node_.links_[id].next) {
       const SlotRow& row = node_.area_.slot(SlotId{id});
@@ -92,7 +111,13 @@ void Recovery::rebuild_index() {
       node_.index_.insert(row.load_key(), row.load_ns(), SlotId{id});
     }
   };
-  for (const Kept& kept : kept_) insert_group(kept.leader);
+  for (std::size_t i = 0; i < kept_.size(); ++i) {
+    if (i + kAhead < kept_.size()) {
+      const SlotRow& row = node_.area_.slot(kept_[i + kAhead].leader);
+      segment::index_prefetch(node_.area_, aside, row.load_key(), row.load_ns());
+    }
+    insert_group(kept_[i].leader);
+  }
   for (const SlotId leader : partly_) insert_group(leader);
   node_.index_.publish_rebuild();
 }

@@ -54,6 +54,7 @@ class Recovery {
   };
 
   Result<void> walk();
+  Result<void> walk_slab(SlabId slab, std::uint32_t slots);
   bool take_single(SlotId slot, SlotWord word);
   void decide_all();
   void decide(std::span<const Found> group);
