@@ -62,6 +62,21 @@ inline void Node::prepared_ended(SlotId slot, const KeyId& key, NamespaceIndex n
   put.client->prepared_bytes -= put.slot_bytes;
 }
 
+// Free -> Prepared. Returns the new generation.
+inline Generation Node::prepare_slot(SlotId slot, SlotId leader, SlotId next,
+                                     const segment::SlotFields& fields, PutRecord& put,
+                                     MonoNs now) {
+  SlotRow& row = area_.slot(slot);
+  const SlotWord before = row.load_word(std::memory_order_relaxed);
+  CHECK(before.state == SlotState::kFree, "the allocator gave out a slot in use");
+  row.store_fields(fields);
+  const Generation generation{before.generation.value + 1};
+  store_word(slot, before, {generation, SlotState::kPrepared, 0, coarse(now)});
+  links_[slot.value] = {leader.value, next.value};
+  prepared_began(slot, fields.key, fields.ns, put);
+  return generation;
+}
+
 // The group that holds the key before this group's first, if it is here: readable, of the same
 // generation (as far as the row says) and namespace. Else the group is a root.
 inline SlotId Node::parent_group_of(SlotId leader) const {

@@ -144,8 +144,8 @@ class Node final : public NodeMachine {
   bool is_current(NamespaceIndex ns) const { return row_of(ns).has_value(); }
   void count_readable(NamespaceIndex ns, std::int64_t delta);
   void store_word(SlotId slot, SlotWord before, SlotWord after);
-  void prepare_slot(SlotId slot, SlotId leader, SlotId next, const segment::SlotFields& fields,
-                    PutRecord& put, MonoNs now);
+  Generation prepare_slot(SlotId slot, SlotId leader, SlotId next,
+                          const segment::SlotFields& fields, PutRecord& put, MonoNs now);
   void prepared_began(SlotId slot, const KeyId& key, NamespaceIndex ns, PutRecord& put);
   void prepared_ended(SlotId slot, const KeyId& key, NamespaceIndex ns, PutRecord& put);
   void free_prepared(SlotId slot, PutRecord& put);
@@ -171,9 +171,8 @@ class Node final : public NodeMachine {
                bool may_wait, bool behind, NodeEffects& effects);
   void grant_put(const event::PutStart& put, NamespaceIndex ns, ClientRecord& client, MonoNs now,
                  NodeEffects& effects);
-  void grant_group(const event::PutStart& put, NamespaceIndex ns, std::uint32_t first,
-                   std::uint32_t length, std::uint32_t number, std::uint32_t first_taken,
-                   const Ancestor& parent, PutRecord& record, MonoNs now,
+  void grant_group(const event::PutStart& put, std::uint32_t first, std::uint32_t first_taken,
+                   segment::SlotFields& fields, PutRecord& record, MonoNs now,
                    std::span<SlotGrant> grants);
   void answer_put(const event::PutStart& put, const ClientRecord& client, bool no_space,
                   std::uint32_t first_grant, NodeEffects& effects);

@@ -104,6 +104,7 @@ void Node::plan_put(const event::PutStart& put, NamespaceIndex ns, const ClientR
   plan_.outcomes.assign(keys, Outcome::kPrepared);
   plan_.readable.assign(keys, SlotId{});
   plan_.contended = false;
+  const bool any_writer = in_flight_.size() != 0;
   for (std::size_t i = 0; i < std::min(kAhead, keys); ++i)
     segment::index_prefetch(area_, word, put.keys[i], ns);
   for (std::size_t i = 0; i < keys; ++i) {
@@ -111,7 +112,7 @@ void Node::plan_put(const event::PutStart& put, NamespaceIndex ns, const ClientR
     plan_.readable[i] = segment::index_find(area_, word, put.keys[i], ns).slot;
     if (plan_.readable[i]) {
       plan_.outcomes[i] = Outcome::kExists;
-    } else if (blocked_by_writer(put.keys[i], ns, now)) {
+    } else if (any_writer && blocked_by_writer(put.keys[i], ns, now)) {
       plan_.outcomes[i] = Outcome::kInFlight;
     }
   }
@@ -121,24 +122,26 @@ void Node::plan_put(const event::PutStart& put, NamespaceIndex ns, const ClientR
 // A group gets memory whole or not at all, and no group after the first that is over the quota.
 void Node::decide_groups(const event::PutStart& put, const ClientRecord& client) {
   const std::uint64_t slot_bytes = segment::slot_bytes(put.value_len);
-  const std::uint64_t room = config_.prepared_cap_bytes > client.prepared_bytes
-                                 ? config_.prepared_cap_bytes - client.prepared_bytes
-                                 : 0;
+  const std::uint64_t allowed =
+      config_.prepared_cap_bytes > client.prepared_bytes
+          ? (config_.prepared_cap_bytes - client.prepared_bytes) / slot_bytes
+          : 0;
   plan_.wanted = 0;
   plan_.over_quota = client.open_puts >= kMaxHeldPuts;
   for_each_group(put, [&](std::uint32_t first, std::uint32_t length, std::uint32_t) {
-    const auto begin = plan_.outcomes.begin() + first, end = begin + length;
-    const bool free = std::all_of(begin, end, [](Outcome o) { return o == Outcome::kPrepared; });
-    if (!free) {
-      std::replace(begin, end, Outcome::kPrepared, Outcome::kGroupSplit);
-      return;
+    const auto begin = plan_.outcomes.begin() + first;
+    if (length > 1) {
+      const auto end = begin + length;
+      if (std::any_of(begin, end, [](Outcome o) { return o != Outcome::kPrepared; }))
+        std::replace(begin, end, Outcome::kPrepared, Outcome::kGroupSplit);
     }
-    if ((plan_.wanted + std::uint64_t{length}) * slot_bytes > room) plan_.over_quota = true;
+    if (*begin != Outcome::kPrepared) return;
+    if (plan_.wanted + std::uint64_t{length} > allowed) plan_.over_quota = true;
     if (plan_.over_quota) {
-      std::fill(begin, end, Outcome::kOverQuota);
-      return;
+      std::fill_n(begin, length, Outcome::kOverQuota);
+    } else {
+      plan_.wanted += length;
     }
-    plan_.wanted += length;
   });
 }
 
@@ -186,6 +189,10 @@ void Node::grant_put(const event::PutStart& put, NamespaceIndex ns, ClientRecord
     const auto hit = segment::index_find(area_, area_.index_word(), *put.parent, ns);
     if (hit.slot) ancestor = {hit.slot, hit.word.generation};
   }
+  segment::SlotFields fields;
+  fields.value_len = put.value_len;
+  fields.ns = ns;
+  fields.put = put.put;
   std::uint32_t used = 0;
   bool no_space = false;
   for_each_group(put, [&](std::uint32_t first, std::uint32_t length, std::uint32_t number) {
@@ -195,7 +202,11 @@ void Node::grant_put(const event::PutStart& put, NamespaceIndex ns, ClientRecord
         std::fill_n(plan_.outcomes.begin() + first, length, Outcome::kNoSpace);
         return;
       }
-      grant_group(put, ns, first, length, number, used, ancestor, record, now, grants);
+      fields.group.length = static_cast<std::uint16_t>(length);
+      fields.group.group_number = static_cast<std::uint16_t>(number);
+      fields.group.parent = ancestor.slot;
+      fields.group.parent_generation = static_cast<std::uint16_t>(ancestor.generation.value);
+      grant_group(put, first, used, fields, record, now, grants);
       used += length;
       ancestor = {plan_.taken[used - 1], Generation{grants[first + length - 1].generation}};
       return;
@@ -214,27 +225,18 @@ void Node::grant_put(const event::PutStart& put, NamespaceIndex ns, ClientRecord
   answer_put(put, client, no_space, first_grant, effects);
 }
 
-void Node::grant_group(const event::PutStart& put, NamespaceIndex ns, std::uint32_t first,
-                       std::uint32_t length, std::uint32_t number, std::uint32_t first_taken,
-                       const Ancestor& parent, PutRecord& record, MonoNs now,
+// fields: of the group's first member, all but its key.
+void Node::grant_group(const event::PutStart& put, std::uint32_t first, std::uint32_t first_taken,
+                       segment::SlotFields& fields, PutRecord& record, MonoNs now,
                        std::span<SlotGrant> grants) {
-  segment::SlotFields fields;
-  fields.value_len = put.value_len;
-  fields.ns = ns;
-  fields.put = put.put;
-  fields.group.length = static_cast<std::uint16_t>(length);
-  fields.group.group_number = static_cast<std::uint16_t>(number);
-  fields.group.parent = parent.slot;
-  fields.group.parent_generation = static_cast<std::uint16_t>(parent.generation.value);
   const SlotId leader = plan_.taken[first_taken];
+  const std::uint32_t length = fields.group.length;
   for (std::uint32_t i = 0; i < length; ++i) {
     const SlotId slot = plan_.taken[first_taken + i];
     const SlotId next = i + 1 < length ? plan_.taken[first_taken + i + 1] : SlotId{};
     fields.key = put.keys[first + i];
     fields.group.index = static_cast<std::uint16_t>(i);
-    prepare_slot(slot, leader, next, fields, record, now);
-    grants[first + i] = {slot.value,
-                         area_.slot(slot).load_word(std::memory_order_relaxed).generation.value};
+    grants[first + i] = {slot.value, prepare_slot(slot, leader, next, fields, record, now).value};
   }
   record.leaders.push_back(leader);
 }

@@ -19,18 +19,6 @@ void Node::unhold(SlotId slot) {
 
 // ---- Prepared ----
 
-void Node::prepare_slot(SlotId slot, SlotId leader, SlotId next, const segment::SlotFields& fields,
-                        PutRecord& put, MonoNs now) {
-  SlotRow& row = area_.slot(slot);
-  const SlotWord before = row.load_word(std::memory_order_relaxed);
-  CHECK(before.state == SlotState::kFree, "the allocator gave out a slot in use");
-  row.store_fields(fields);
-  store_word(slot, before,
-             {Generation{before.generation.value + 1}, SlotState::kPrepared, 0, coarse(now)});
-  links_[slot.value] = {leader.value, next.value};
-  prepared_began(slot, fields.key, fields.ns, put);
-}
-
 void Node::free_prepared(SlotId slot, PutRecord& put) {
   const SlotRow& row = area_.slot(slot);
   const SlotWord before = row.load_word(std::memory_order_relaxed);
