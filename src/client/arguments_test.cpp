@@ -50,9 +50,10 @@ PutOptions mask(std::vector<bool> bits) {
   return options;
 }
 
-std::vector<Misuse> misuses() {
+// Lists that are wrong by themselves.
+std::vector<Misuse> list_misuses() {
   const auto invalid = ErrorCode::kInvalidArgument;
-  std::vector<Misuse> all = {
+  return {
       {"put_no_keys", put_call({}), invalid, "keys: is empty"},
       {"get_no_keys", get_call({}), invalid, "keys: is empty"},
       {"put_empty_key", put_call({"a", ""}), invalid, "keys[1]: has 0 bytes"},
@@ -71,6 +72,12 @@ std::vector<Misuse> misuses() {
       {"put_mask_in_group", put_call({"a", "b", "c"}, mask({true, false, true})), invalid,
        "replicate_mask[1]"},
   };
+}
+
+// Arguments that are wrong together.
+std::vector<Misuse> argument_misuses() {
+  const auto invalid = ErrorCode::kInvalidArgument;
+  std::vector<Misuse> all;
   const auto add = [&](const char* name, ErrorCode code, const char* says, Call call) {
     all.push_back({name, std::move(call), code, says});
   };
@@ -106,6 +113,16 @@ std::vector<Misuse> misuses() {
     const std::vector<std::span<std::byte>> buffers = {bad};
     return no_value(c.get(ns, Keys(1), buffers));
   });
+  return all;
+}
+
+// Plans and handles at the wrong time.
+std::vector<Misuse> plan_misuses() {
+  const auto invalid = ErrorCode::kInvalidArgument;
+  std::vector<Misuse> all;
+  const auto add = [&](const char* name, ErrorCode code, const char* says, Call call) {
+    all.push_back({name, std::move(call), code, says});
+  };
   add("copy_in_length", invalid, "source: has 3 bytes", [](Client& c, const Namespace& ns) {
     auto plan = c.put_start(ns, Keys(1));
     return plan->copy_in(0, std::vector<std::byte>(3));
@@ -167,6 +184,15 @@ std::vector<Misuse> misuses() {
       });
   add("copy_not_registered", invalid, "copy: 77 is not registered",
       [](Client& c, const Namespace&) { return c.copy_done(77, true); });
+  return all;
+}
+
+std::vector<Misuse> namespace_misuses() {
+  const auto invalid = ErrorCode::kInvalidArgument;
+  std::vector<Misuse> all;
+  const auto add = [&](const char* name, ErrorCode code, const char* says, Call call) {
+    all.push_back({name, std::move(call), code, says});
+  };
   add("foreign_namespace", invalid, "ns: was not opened by this client",
       [](Client& c, const Namespace&) { return no_value(c.get_start(Namespace(), Keys(1))); });
   add("cohort_empty", invalid, "ranks: has 0 entries",
@@ -189,10 +215,14 @@ std::vector<Misuse> misuses() {
   return all;
 }
 
-class MisuseTest : public ClientTest {};
+class MisuseTest : public ClientTest {
+ protected:
+  void expect_all_refused(const std::vector<Misuse>& misuses);
+};
 
-TEST_F(MisuseTest, Every_error_names_argument_and_index_and_reserves_nothing) {
-  for (const Misuse& misuse : misuses()) {
+// Each error names argument and index, and nothing was reserved.
+void MisuseTest::expect_all_refused(const std::vector<Misuse>& misuses) {
+  for (const Misuse& misuse : misuses) {
     SCOPED_TRACE(misuse.name);
     const Result<void> result = misuse.call(client, ns);
     if (result.has_value()) {
@@ -207,6 +237,19 @@ TEST_F(MisuseTest, Every_error_names_argument_and_index_and_reserves_nothing) {
     EXPECT_EQ(stats.pinned_bytes, 0U);
   }
   EXPECT_EQ(put(Keys(3)), std::vector<Outcome>(3, Outcome::kStored));
+}
+
+TEST_F(MisuseTest, Wrong_lists_are_refused) {
+  expect_all_refused(list_misuses());
+}
+TEST_F(MisuseTest, Wrong_arguments_are_refused) {
+  expect_all_refused(argument_misuses());
+}
+TEST_F(MisuseTest, Plans_at_the_wrong_time_are_refused) {
+  expect_all_refused(plan_misuses());
+}
+TEST_F(MisuseTest, Wrong_namespaces_are_refused) {
+  expect_all_refused(namespace_misuses());
 }
 
 TEST_F(MisuseTest, Plan_of_another_client_is_refused) {
