@@ -16,11 +16,10 @@ namespace {
 
 constexpr std::uint64_t kDefaultSeeds = 200;
 
-// Seeds that once failed, each for a defect that was mended, here or in the product.
+// Seeds that fail when the defect beside them is put back. A change of the options or of the order
+// of draws gives every seed another run: then they must be searched for again.
 constexpr std::uint64_t kRegressions[] = {
-    94,     // the last put went into rings of a socket that was lost already
-    182,    // a repeated commit of a flushed group answers evicted
-    66026,  // a channel stayed with the keeper when a kill came between detach and drop
+    394,  // a channel stayed with the keeper when a kill came between detach and drop
 };
 
 // Rare states that a budget of seeds must reach, else it proves less than it seems to.
