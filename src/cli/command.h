@@ -20,13 +20,14 @@ void register_serve(CLI::App& app, Action& chosen);
 void register_status(CLI::App& app, Action& chosen);
 void register_demo(CLI::App& app, Action& chosen);
 void register_replay(CLI::App& app, Action& chosen);
+void register_bench(CLI::App& app, Action& chosen);
 
 // "orlop NAME: MESSAGE" on stderr; the error's exit code.
 ExitCode report_error(const char* name, const Error& error);
 
-// How a run that started processes of its own (demo, replay) ends with this error: interrupted (said
-// by nobody, the user knows), usage and refused as ever; a worker that failed or a wait that took
-// too long is the bad result that the run was there to find.
+// How a run that started processes of its own (demo, replay) ends with this error: interrupted
+// (said by nobody, the user knows), usage and refused as ever; a worker that failed or a wait that
+// took too long is the bad result that the run was there to find.
 ExitCode report_failed_run(const char* name, const Error& error);
 
 }  // namespace orlop::cli

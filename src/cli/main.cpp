@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program `orlop`. Also the programs that it starts from /proc/self/exe: nodes (`orlop serve
-// ...`), their servers (`orlop serve --server ...`) and the workers of demo and replay.
+// ...`), their servers (`orlop serve --server ...`) and the workers of demo, replay and bench.
 #include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
+#include "cli/bench_echo.h"
+#include "cli/bench_worker.h"
 #include "cli/command.h"
 #include "cli/demo_worker.h"
 #include "cli/replay_worker.h"
@@ -26,6 +28,7 @@ int parse_and_run(int argc, char** argv) {
   register_demo(app, chosen);
   register_status(app, chosen);
   register_replay(app, chosen);
+  register_bench(app, chosen);
   register_version(app, chosen);
   try {
     app.parse(argc, argv);
@@ -41,9 +44,16 @@ int run_program(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + (argc > 0 ? 1 : 0), argv + argc);
   const std::string first = arguments.empty() ? "" : arguments[0];
   if (first == "serve") return serve_main({arguments.begin() + 1, arguments.end()});
-  // Hidden: what demo and replay start; one argument made by themselves.
+  // Hidden: what demo, replay and bench start, with an argument made by themselves.
   if (first == "demo-worker" && arguments.size() == 2) return demo_worker_main(arguments[1]);
   if (first == "replay-worker" && arguments.size() == 2) return replay_worker_main(arguments[1]);
+  if (first == "bench-echo" && arguments.size() == 1) return bench_echo_main();
+  if (first == "bench-throughput-worker" && arguments.size() == 2) {
+    return bench_throughput_worker_main(arguments[1]);
+  }
+  if (first == "bench-kill-worker" && arguments.size() == 2) {
+    return bench_kill_worker_main(arguments[1]);
+  }
   return parse_and_run(argc, argv);
 }
 
