@@ -85,7 +85,6 @@ void ServerLoop::reclaim(ClientId id) {
   if (connection) close_connection(connection);
   LOG_INFO("client_reclaimed", {"client", id}, {"name", client.name});
   clients_.erase(found);
-  tell_keeper(protocol::encode(protocol::DropFrame{id}));
 }
 
 }  // namespace orlop::runtime

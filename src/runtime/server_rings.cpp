@@ -95,6 +95,10 @@ Result<void> ServerLoop::handle(ServedClient& client, const RingMessage& message
 // Carries out what the machine wants and empties effects_. Clients are closed and let go of after
 // the round only, so that nobody's list changes under him.
 void ServerLoop::settle() {
+  // The keeper hears of a reclaimed channel before its client reads "detached": a kill between the
+  // two would else leave the channel held for as long as that process lives, and nobody resumes it.
+  for (const auto& effect : effects_.reclaimed)
+    tell_keeper(protocol::encode(protocol::DropFrame{effect.client}));
   for (const NodeAnswer& answer : effects_.answers) write_answer(answer);
   for (const auto& question : effects_.verify) verifier_->ask(question);
   for (const auto& effect : effects_.punch) punch(effect.place);
