@@ -205,6 +205,8 @@ class ClientCore : public client::ThreadExitListener,
   bool attach_tried_ = false;      // an attempt failed since there was no attachment
   bool session_broken_ = false;    // the node wrote nonsense: hang up
   bool idle_sleep_ = false;        // housekeeping sleeps long; whoever leaves an answer due rings
+  std::uint64_t left_behind_ = 0;  // answers that callers left due
+  std::uint64_t left_seen_ = 0;    // of them at the last tick
   Error attach_error_{ErrorCode::kNoNode, "the first attempt to attach is not over yet"};
   std::vector<std::shared_ptr<NamespaceState>> namespaces_;
   std::unordered_map<std::uint64_t, std::shared_ptr<FutureState>> commits_;  // by cookie

@@ -187,6 +187,7 @@ ClientCore::CallEnd ClientCore::call(Lock& lock, MonoNs deadline, const PostRequ
 
 // An answer will come that nobody waits for: the housekeeping thread has to look for it.
 void ClientCore::idle_ring() {
+  ++left_behind_;
   if (!idle_sleep_) return;
   idle_sleep_ = false;
   wake_.ring();

@@ -250,7 +250,9 @@ MonoNs ClientCore::tick() {
   const Lock lock(mutex_);
   protocol::Session& session = attachment_->guarded->session;
   if (!consumer_active_) consume(*attachment_);
-  idle_sleep_ = session.unanswered() == 0 && session.queued() == 0;
+  // Not between two commits of a busy caller: each would have to wake us.
+  idle_sleep_ = session.unanswered() == 0 && session.queued() == 0 && left_behind_ == left_seen_;
+  left_seen_ = left_behind_;
   return idle_sleep_ ? sleep : std::min(sleep, client::kBusyTick);
 }
 
