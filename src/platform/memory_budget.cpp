@@ -158,7 +158,10 @@ std::unexpected<Error> refuse_ordinary(const BudgetRequest& request, const Budge
     message += "; lower memory.capacity to at most " + exact(report.ordinary_available - fixed) +
                ", or raise the limit, or free memory";
   } else {
-    message += "; raise the limit, or free memory";
+    // No number: what remains for the capacity is less than nothing.
+    message +=
+        "; lower memory.capacity, by which the control area grows, or raise the limit, or free "
+        "memory";
   }
   return fail(ErrorCode::kNoMemory, std::move(message));
 }

@@ -146,6 +146,7 @@ TEST(MemoryBudget, Control_area_alone_too_big_does_not_promise_a_capacity) {
   auto report = check_budget({.value_bytes = kGiB, .control_bytes = 11 * kGiB}, machine.sources());
   ASSERT_FALSE(report.has_value());
   EXPECT_THAT(report.error().message, testing::Not(HasSubstr("at most")));
+  EXPECT_THAT(report.error().message, HasSubstr("lower memory.capacity"));
 }
 
 TEST(MemoryBudget, Sums_that_would_wrap_are_refused) {
