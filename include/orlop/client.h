@@ -268,7 +268,8 @@ class Client {
                             const GetOptions& options = {});
 
   Result<ExistsResult> exists(const Namespace& ns, std::span<const Key> keys);  // pins nothing
-  // Dooms the writers' whole groups of these keys. Returns slots doomed.
+  // Dooms the writers' whole groups of these keys. Returns slots doomed. Error kNoNode: no answer in
+  // time; as with flush, what was asked may still be carried out by a node that comes to itself.
   Result<std::uint64_t> remove(const Namespace& ns, std::span<const Key> keys);
   // A plan begun after flush returned never sees bytes from before. Fails loudly without a node.
   Result<std::uint64_t> flush(const Namespace& ns);
