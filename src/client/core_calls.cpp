@@ -212,7 +212,7 @@ Error ClientCore::error_of(CallEnd end, const Answer& answer) const {
                                      " puts are open already; commit or abort some"};
     case CallEnd::kNoPutIds:
       return {ErrorCode::kLimit,
-              "put: this client has used up its 2^32 put ids; open a new Client"};
+              "put: this client has used up its 2^40 put ids; open a new Client"};
   }
   return {ErrorCode::kNoNode, ""};
 }

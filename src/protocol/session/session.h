@@ -67,7 +67,7 @@ enum class Post : std::uint8_t {
   kNotAttached,  // between lost() and resumed(), or given up
   kTooLarge,     // would not fit into an empty arena
   kTooManyPuts,  // kMaxHeldPuts reached
-  kNoPutIds,     // this client id has used up its 2^32 put ids: attach anew
+  kNoPutIds,     // this client id has used up its 2^40 put ids: attach anew
 };
 struct Posted {
   Post result = Post::kNotAttached;
@@ -243,7 +243,7 @@ class Session {
   std::vector<std::uint32_t> free_entries_;
   std::uint32_t unanswered_ = 0;
   std::uint64_t next_request_ = 1;
-  std::uint64_t next_put_ = 1;  // 2^32 = used up
+  std::uint64_t next_put_ = 1;  // 2^40 = used up
   std::uint64_t next_commit_ = 1;
   std::uint32_t starting_ = 0;  // put_starts in flight: each may become a held put
   std::map<PutId, HeldPut> puts_;

@@ -90,7 +90,7 @@ Posted Session::put_start(const PutRequest& r, std::uint64_t cookie) {
   const std::uint64_t answer_bytes = put_start_answer_bytes(r.keys.size()) + kMaxErrorText;
   Post room = room_for_waiting(region_bytes(request_bytes, answer_bytes));
   if (room == Post::kPosted && puts_.size() + starting_ >= kMaxHeldPuts) room = Post::kTooManyPuts;
-  if (room == Post::kPosted && next_put_ > ~std::uint32_t{0}) room = Post::kNoPutIds;
+  if (room == Post::kPosted && next_put_ > kMaxPutSequence) room = Post::kNoPutIds;
   if (room != Post::kPosted) return {.result = room};
   const std::optional<Region> region = allocate(request_bytes, answer_bytes);
   if (!region) return {.result = Post::kNoRoom};
@@ -100,7 +100,7 @@ Posted Session::put_start(const PutRequest& r, std::uint64_t cookie) {
   body = append(body, r.group_lens);
   if (r.parent) append(body, std::span<const KeyId>(&*r.parent, 1));
 
-  const PutId put = make_put_id(client_, static_cast<std::uint32_t>(next_put_++));
+  const PutId put = make_put_id(client_, next_put_++);
   segment::RingMessage message;
   message.args[0] = put.value;
   message.args[1] = r.row.value | std::uint64_t{r.keys.size()} << 32;
