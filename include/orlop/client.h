@@ -268,10 +268,11 @@ class Client {
                             const GetOptions& options = {});
 
   Result<ExistsResult> exists(const Namespace& ns, std::span<const Key> keys);  // pins nothing
-  // Dooms the writers' whole groups of these keys. Returns slots doomed. Error kNoNode: no answer in
-  // time; as with flush, what was asked may still be carried out by a node that comes to itself.
+  // Dooms the writers' whole groups of these keys. Returns slots doomed. Error kNoNode: no answer
+  // in time; as with flush, what was asked may still be carried out by a node that comes to itself.
   Result<std::uint64_t> remove(const Namespace& ns, std::span<const Key> keys);
-  // A plan begun after flush returned never sees bytes from before. Fails loudly without a node.
+  // A plan begun after flush returned never sees bytes from before. Fails loudly without a
+  // node: kNoNode, as of remove.
   Result<std::uint64_t> flush(const Namespace& ns);
   Result<std::uint64_t> flush_family(const Namespace& ns);
   Result<void> ping();  // one round trip through the rings

@@ -208,6 +208,8 @@ Result<void> killed_standing(World& world, Point point) {
   Victim victim(world, point);
   victim.process.kill();
   expect_reclaimed(victim);
+  // A log of its own, so nothing of it was held back.
+  EXPECT_TRUE(reclaim_seconds(world, victim.number).has_value()) << world.daemon().log();
   expect_kept(victim);
   return {};
 }
@@ -345,6 +347,7 @@ Rows client_fault_rows() {
     const std::string at = name_of(point);
     rows.push_back(row(kClientKilled, "killed_" + at,
                        [point](World& world) { return killed_standing(world, point); }));
+    rows.back().world = WorldOptions{};
     rows.push_back(row(kClientStopped, "stopped_" + at,
                        [point](World& world) { return stopped_standing(world, point); }));
   }
