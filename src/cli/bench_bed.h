@@ -28,8 +28,8 @@ struct BenchBed {
   const Namespace& ns() const { return worker.ns; }
 };
 
-// A node (memory.touch = off, policy lru) with room for `slots` pages beside its reserve of
-// `free_slots`, and a client attached to it. Errors: of PrivateNode::start and the attach.
+// A node (memory.touch = off, policy lru) that keeps `slots` pages and evicts beyond them, so that
+// `free_slots` stay free; and a client attached to it. Errors: of PrivateNode::start, the attach.
 Result<BenchBed> start_bench_bed(std::uint64_t slots, std::uint64_t free_slots);
 // The node alone.
 Result<PrivateNode> start_bench_node(std::uint64_t slots, std::uint64_t free_slots);

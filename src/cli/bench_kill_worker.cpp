@@ -42,12 +42,15 @@ class Putter {
     stop_.store(true, std::memory_order_relaxed);
     if (thread_.joinable()) thread_.join();
   }
-  // From now on a put under another server than the present one is "the first after the kill".
-  void begin_window() {
-    known_incarnation_.store(client_.incarnation());
+  // When the first put begun under another server than before was stored; 0: not yet. Once it is
+  // given, the present server is the one before.
+  MonoNs take_first_stored_at() {
+    const MonoNs at = first_stored_at_.load();
+    if (at == 0) return 0;
+    known_incarnation_.store(client_.incarnation());  // first: the putter looks at both
     first_stored_at_.store(0);
+    return at;
   }
-  MonoNs first_stored_at() const { return first_stored_at_.load(); }
   // Keys stored so far, in the order of their answers.
   std::vector<PageKey> stored() const {
     const std::lock_guard lock(mutex_);
@@ -160,10 +163,9 @@ class KillWorker {
   }
 
   Result<void> end_window() {
-    window_.first_stored_at = putter_->first_stored_at();
+    window_.first_stored_at = putter_->take_first_stored_at();
     if (auto told = send(Word::kBenchWindowEnded, window_); !told) return told;
     window_ = {};
-    putter_->begin_window();
     return {};
   }
 

@@ -14,7 +14,8 @@
 namespace orlop::cli {
 namespace {
 
-constexpr std::uint32_t kSeries = 2;
+constexpr std::uint32_t kSeries = 2, kFillSeries = 3;
+constexpr MonoNs kEmptyLimit = 10 * kNsPerSecond;
 constexpr std::size_t kBatch = 128;
 // One slice of a round: so many of each, in turn.
 constexpr int kEchoes = 200, kBatches = 20, kSingles = 100, kGets = 20, kGetsTimed = 50;
@@ -53,8 +54,8 @@ class LatencyBench {
   }
 
  private:
-  // Room for every page put here: eviction has its own row.
-  static constexpr std::uint64_t kSlots = 600'000, kFreeSlots = 4096;
+  // Of the largest round twice as many: eviction has its own rows.
+  static constexpr std::uint64_t kSlots = 65'536, kFreeSlots = 4096;
 
   std::string row(const char* what) const {
     return what + std::string(placement_ == Placement::kOneCore ? "_a" : "_b");
@@ -73,31 +74,53 @@ class LatencyBench {
   }
 
   Result<void> rounds() {
+    // A node that has been full once: its rows, its index and its books are resident and at size.
+    if (auto filled = fill_untouched(bed_->worker, kFillSeries, 0, kSlots); !filled) return filled;
+    for (int round = 0; round < run_.pick(8, 2); ++round) {
+      if (interrupted()) return fail(ErrorCode::kClosed, "interrupted");
+      if (auto emptied = empty_node(); !emptied) return emptied;
+      if (auto done = one_round(); !done) return done;
+    }
+    return {};
+  }
+
+  // Every slot free again, so that no round evicts.
+  Result<void> empty_node() {
+    if (auto flushed = bed_->client().flush(bed_->ns()); !flushed) {
+      return std::unexpected(flushed.error());
+    }
+    const MonoNs deadline = monotonic_ns() + kEmptyLimit;
+    for (;;) {
+      const auto status = bed_->node.status();
+      if (!status) return std::unexpected(status.error());
+      const auto& slots = status->at("memory").at("slots");
+      if (slots.at("committed") == 0 && slots.at("retiring") == 0) return {};
+      if (monotonic_ns() > deadline) {
+        return fail(ErrorCode::kDeadline, "the node does not free its flushed pages");
+      }
+    }
+  }
+
+  Result<void> one_round() {
     const PageKey resident = bench_key(kSeries, next_);
     if (auto put = put_some(1); !put) return std::unexpected(put.error());
-    for (int round = 0; round < run_.pick(8, 2); ++round) {
-      std::vector<double> echoes, batches, singles, gets;
-      for (int slice = 0; slice < kSlices; ++slice) {
-        if (interrupted()) return fail(ErrorCode::kClosed, "interrupted");
-        if (auto done = repeat(kEchoes, echoes, [this] { return echo_->round_trip(); }); !done) {
-          return done;
-        }
-        if (auto done = repeat(kBatches, batches, [this] { return put_batch(); }); !done) {
-          return done;
-        }
-        if (auto done = repeat(kEchoes, echoes, [this] { return echo_->round_trip(); }); !done) {
-          return done;
-        }
-        if (auto done = repeat(kSingles, singles, [this] { return put_one(); }); !done) return done;
-        if (auto done = settle_single(); !done) return done;
-        const auto get = [this, &resident] { return get_one(resident); };
-        if (auto done = repeat(kGets, gets, get); !done) return done;
-      }
-      const double echo = median(std::move(echoes));
-      put128_.add(median(std::move(batches)), echo);
-      put1_.add(median(std::move(singles)), echo);
-      get1_.add(median(std::move(gets)), echo);
+    std::vector<double> echoes, batches, singles, gets;
+    const auto echo = [this] { return echo_->round_trip(); };
+    const auto batch = [this] { return put_some(kBatch); };
+    const auto single = [this] { return put_one(); };
+    const auto get = [this, &resident] { return get_one(resident); };
+    for (int slice = 0; slice < kSlices; ++slice) {
+      if (auto done = repeat(kEchoes, echoes, echo); !done) return done;
+      if (auto done = repeat(kBatches, batches, batch); !done) return done;
+      if (auto done = repeat(kEchoes, echoes, echo); !done) return done;
+      if (auto done = repeat(kSingles, singles, single); !done) return done;
+      if (auto done = await_stored(1); !done) return done;
+      if (auto done = repeat(kGets, gets, get); !done) return done;
     }
+    const double reference = median(std::move(echoes));
+    put128_.add(median(std::move(batches)), reference);
+    put1_.add(median(std::move(singles)), reference);
+    get1_.add(median(std::move(gets)), reference);
     return {};
   }
 
@@ -111,8 +134,7 @@ class LatencyBench {
     return {};
   }
 
-  // put_start and put_commit of fresh pages; no byte is written. What is timed ends before `wait`
-  // is looked at; the future is left in last_.
+  // put_start and put_commit of fresh pages; no byte is written. The future is left in last_.
   Result<void> start_and_commit(const std::vector<Key>& texts) {
     auto plan = bed_->client().put_start(bed_->ns(), texts);
     if (!plan) return std::unexpected(plan.error());
@@ -152,7 +174,6 @@ class LatencyBench {
     if (auto stored = await_stored(count); !stored) return std::unexpected(stored.error());
     return static_cast<double>(monotonic_ns() - begin) / 1e9;
   }
-  Result<double> put_batch() { return put_some(kBatch); }
 
   // Until the commit is posted, as a worker does that goes on with its next page.
   Result<double> put_one() {
@@ -161,7 +182,6 @@ class LatencyBench {
     if (auto put = start_and_commit(texts); !put) return std::unexpected(put.error());
     return static_cast<double>(monotonic_ns() - begin) / 1e9;
   }
-  Result<void> settle_single() { return await_stored(1); }
 
   // One of kGetsTimed in a row: a single one is shorter than reading the clock.
   Result<double> get_one(const PageKey& key) {

@@ -19,7 +19,9 @@ namespace {
 constexpr std::uint64_t kCapacity = 256 * kMiB;  // of the node, and redis' maxmemory
 constexpr std::uint64_t kSlots = kCapacity / kBenchValueLen;
 constexpr std::uint32_t kWorkers = 2;
-constexpr std::uint64_t kKeySpace = 4 * kSlots;
+// Of redis, both larger than its memory, which holds some 50,000 such values. Sets mostly evict, as
+// ours do. Gets find their key three times of four: a miss is no value, and cheap.
+constexpr std::uint64_t kSetKeySpace = 4 * kSlots, kGetKeySpace = kSlots;
 constexpr MonoNs kLimit = 120 * kNsPerSecond;
 
 class ThroughputBench {
@@ -31,33 +33,44 @@ class ThroughputBench {
     if (!redis) return std::unexpected(redis.error());
     // Full before anything counts: redis here, the node by its workers.
     const std::uint64_t requests = run_.pick<std::uint64_t>(400'000, 100'000);
-    const RedisLoad load{.requests = requests, .key_space = kKeySpace};
-    if (auto filled = redis->benchmark("SET", {.requests = kKeySpace, .key_space = kKeySpace});
-        !filled) {
-      return std::unexpected(filled.error());
-    }
+    const RedisLoad sets{.requests = requests, .key_space = kSetKeySpace};
+    const RedisLoad gets{.requests = requests, .key_space = kGetKeySpace};
     auto node = PrivateNode::start({"--capacity", std::to_string(kCapacity), "--max-value-len",
                                     std::to_string(kBenchValueLen), "--policy", "lru"},
                                    false, deadline_);
     if (!node) return std::unexpected(node.error());
     if (auto started = start_workers(*node); !started) return started;
     for (int round = 0; round < run_.pick(4, 1); ++round) {
-      if (auto done = turn(*redis, "SET", Word::kBenchPut, load, put_); !done) return done;
-      if (auto done = turn(*redis, "GET", Word::kBenchGet, load, get_); !done) return done;
+      if (auto filled = fill(*redis, kSetKeySpace); !filled) return filled;
+      if (auto done = turn(*redis, "SET", Word::kBenchPut, sets, put_); !done) return done;
+      if (auto filled = fill(*redis, kGetKeySpace); !filled) return filled;
+      if (auto done = turn(*redis, "GET", Word::kBenchGet, gets, get_); !done) return done;
     }
     if (auto ended = pool_->tell_all(Word::kBenchEnd, deadline_); !ended) return ended;
     if (auto joined = pool_->join(deadline_); !joined) return joined;
     if (auto evicting = check_evicting(*node); !evicting) return evicting;
     for (const auto& [row, best] : {std::pair{"redis_put", &put_}, std::pair{"redis_get", &get_}}) {
-      if (run_.wants(row)) run_.set(row, best->ratio, best->sides);
+      if (run_.wants(row)) run_.set(row, best->ours / best->theirs, best->sides());
     }
     return node->stop();
   }
 
  private:
+  // Until redis holds nothing but keys of this space, as many as fit. Not timed.
+  static Result<void> fill(const RedisServer& redis, std::uint64_t key_space) {
+    const auto done = redis.benchmark("SET", {.requests = 3 * kSlots, .key_space = key_space});
+    return done ? Result<void>{} : std::unexpected(done.error());
+  }
+
+  // Each side is judged by its best turn: a single ratio would be the best where redis was
+  // disturbed most.
   struct Best {
-    double ratio = 0;
-    std::string sides;
+    double ours = 0, theirs = 0;
+
+    std::string sides() const {
+      return format_count(static_cast<std::uint64_t>(ours)) + "/s against " +
+             format_count(static_cast<std::uint64_t>(theirs)) + "/s";
+    }
   };
 
   Result<void> start_workers(const PrivateNode& node) {
@@ -93,10 +106,8 @@ class ThroughputBench {
     if (!ours) return std::unexpected(ours.error());
     const auto theirs = redis.benchmark(test, load);
     if (!theirs) return std::unexpected(theirs.error());
-    if (*ours / *theirs <= best.ratio) return {};
-    best.ratio = *ours / *theirs;
-    best.sides = format_count(static_cast<std::uint64_t>(*ours)) + "/s against " +
-                 format_count(static_cast<std::uint64_t>(*theirs)) + "/s";
+    best.ours = std::max(best.ours, *ours);
+    best.theirs = std::max(best.theirs, *theirs);
     return {};
   }
 

@@ -46,11 +46,11 @@ struct BenchCountBody {
 };
 
 struct BenchWindowBody {
-  MonoNs longest_gap = 0;      // between two local hits
-  std::uint64_t hits = 0;      // pages
-  std::uint64_t missed = 0;    // look-ups of pages that are there
-  MonoNs first_stored_at = 0;  // of the first put begun under another server than at the last
-                               // window's end; 0: none
+  MonoNs longest_gap = 0;    // between two local hits
+  std::uint64_t hits = 0;    // pages
+  std::uint64_t missed = 0;  // look-ups of pages that are there
+  // Of the first put begun under another server than that of the last one told; 0: none.
+  MonoNs first_stored_at = 0;
 };
 
 struct BenchLookedBody {
