@@ -28,7 +28,7 @@ function(orlop_use_tools)
   endif()
   if(ORLOP_SANITIZE)
     # O1 keeps stacks readable and halves compile time; a finding ends the process.
-    set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g" PARENT_SCOPE)
+    set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1" PARENT_SCOPE)
     add_compile_options(-fsanitize=${ORLOP_SANITIZE} -fno-sanitize-recover=all)
     add_link_options(-fsanitize=${ORLOP_SANITIZE})
   endif()
