@@ -21,19 +21,20 @@
 namespace orlop::protocol {
 
 inline constexpr std::uint32_t kMaxKeysPerPut = 65'535;
-inline constexpr std::uint32_t kMaxHeldPuts = 4'096;  // per client; its re-attach snapshot is one frame
+inline constexpr std::uint32_t kMaxHeldPuts =
+    4'096;  // per client; its re-attach snapshot is one frame
 
 enum class RequestCode : std::uint32_t {
   // args: text bytes. body: descriptor text. Answer args: row, current index, value_len
   kOpenNamespace = 1,
-  kPutStart = 2,       // body: PutStartBody. Answer body: SlotGrant[keys], then Outcome[keys]
-  kPutCommit = 3,      // body: CommitEntry[count]. Answer body: Outcome[count]
-  kPutAbort = 4,       // args: put id. Answer: status only
-  kRemove = 5,         // args: row, count. body: KeyId[count]. Answer args[0]: slots doomed
-  kFlush = 6,          // args: row, 1 = whole family. Answer args[0]: namespaces flushed
-  kReportMismatch = 7, // body: MismatchReport. Answer args[0]: 1 = will be checked
-  kDetach = 8,         // the client has ended all plans and goes
-  kPing = 9,           // answered at once; for benches and doctor
+  kPutStart = 2,        // body: PutStartBody. Answer body: SlotGrant[keys], then Outcome[keys]
+  kPutCommit = 3,       // body: CommitEntry[count]. Answer body: Outcome[count]
+  kPutAbort = 4,        // args: put id. Answer: status only
+  kRemove = 5,          // args: row, count. body: KeyId[count]. Answer args[0]: slots doomed
+  kFlush = 6,           // args: row, 1 = whole family. Answer args[0]: namespaces flushed
+  kReportMismatch = 7,  // body: MismatchReport. Answer args[0]: 1 = will be checked
+  kDetach = 8,          // the client has ended all plans and goes
+  kPing = 9,            // answered at once; for benches and doctor
 };
 
 // Status of an answer as a whole (args[0] of RingMessage has call-specific content; status is in
@@ -50,7 +51,7 @@ inline constexpr std::uint32_t kMaxErrorText = 1'000;
 enum PutFlags : std::uint64_t { kHasParent = 1 };
 
 struct SlotGrant {
-  std::uint32_t slot = 0;        // 0 = no memory for this key, see its outcome
+  std::uint32_t slot = 0;  // 0 = no memory for this key, see its outcome
   std::uint32_t generation = 0;
 };
 static_assert(sizeof(SlotGrant) == 8);
@@ -79,9 +80,15 @@ constexpr std::uint64_t put_start_request_bytes(std::uint64_t keys, std::uint64_
                                                 bool parent) {
   return keys * sizeof(KeyId) + groups * 4 + (parent ? sizeof(KeyId) : 0);
 }
-constexpr std::uint64_t put_start_answer_bytes(std::uint64_t keys) { return keys * 9; }
-constexpr std::uint64_t put_commit_request_bytes(std::uint64_t n) { return n * sizeof(CommitEntry); }
-constexpr std::uint64_t put_commit_answer_bytes(std::uint64_t n) { return n; }
+constexpr std::uint64_t put_start_answer_bytes(std::uint64_t keys) {
+  return keys * 9;
+}
+constexpr std::uint64_t put_commit_request_bytes(std::uint64_t n) {
+  return n * sizeof(CommitEntry);
+}
+constexpr std::uint64_t put_commit_answer_bytes(std::uint64_t n) {
+  return n;
+}
 // Every region has room for an error text.
 constexpr std::uint64_t answer_offset(std::uint64_t request_bytes) {
   return align_up(request_bytes, 8);

@@ -37,8 +37,9 @@ class SlotAllocator {
   std::uint32_t take(std::uint32_t value_len, std::uint32_t count, std::vector<SlotId>& out);
   // The slot's word is Free (stored by the caller).
   void give_back(SlotId slot);
-  // Recovery: marks `count` adjacent slots of an assigned slab as not free. Call for every slot that
-  // is not Free, after the constructor read the slab table; long runs cost as little as one slot.
+  // Recovery: marks `count` adjacent slots of an assigned slab as not free. Call for every slot
+  // that is not Free, after the constructor read the slab table; long runs cost as little as one
+  // slot.
   void mark_used(SlotId first, std::uint32_t count = 1);
 
   // Slots that take() could give now: free in the class + in common slabs + in wholly free slabs of
@@ -52,7 +53,9 @@ class SlotAllocator {
   // take() does that by itself.
   std::uint32_t release_free_slabs(std::uint32_t keep_pages, std::uint32_t limit);
   std::vector<ClassStats> classes() const;
-  std::uint32_t class_pages_of(SlabId slab) const { return slabs_[slab.value].slot_pages; }  // 0 = common
+  std::uint32_t class_pages_of(SlabId slab) const {
+    return slabs_[slab.value].slot_pages;
+  }  // 0 = common
   std::uint32_t used_slots_of(SlabId slab) const;
   void validate() const;  // O(n): bitmaps against words
 

@@ -11,7 +11,8 @@ HeldFrame KeeperMachine::hold(const HoldFrame& frame) {
             {},
             "the keeper holds " + std::to_string(kMaxClients) + " clients, its limit"};
   }
-  if (next_client_ > kMaxClientId) return {frame.attach, {}, "client ids of this segment are exhausted"};
+  if (next_client_ > kMaxClientId)
+    return {frame.attach, {}, "client ids of this segment are exhausted"};
   const ClientId client{next_client_++};
   channels_.emplace(client, HandOverFrame{client, frame.nonce, frame.pid, frame.sizes, frame.name});
   return {frame.attach, client, {}};
