@@ -314,6 +314,8 @@ Result<void> kill_while_evicting(BenchRun& run, std::uint64_t slots) {
   const auto killed = loaded.node().kill_server();
   if (!there) return std::unexpected(there.error());
   if (!killed) return std::unexpected(killed.error());
+  // The load goes on under the next server, which evicts in its turn.
+  if (auto served = first_stored(loaded, {}); !served) return std::unexpected(served.error());
   if (auto paused = pause(kNsPerSecond); !paused) return paused;
   const auto balance = loaded.settle();
   if (!balance) return std::unexpected(balance.error());
