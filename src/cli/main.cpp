@@ -2,6 +2,8 @@
 // The program `orlop`. Also the programs that it starts from /proc/self/exe: nodes (`orlop serve
 // ...`), their servers (`orlop serve --server ...`) and the workers of demo, replay and bench.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,11 @@
 namespace orlop::cli {
 
 namespace {
+
+bool has_command(const CLI::App& app, const std::string& name) {
+  const auto all = app.get_subcommands([](const CLI::App*) { return true; });
+  return std::ranges::any_of(all, [&name](const CLI::App* one) { return one->get_name() == name; });
+}
 
 int parse_and_run(int argc, char** argv) {
   CLI::App app("Orlop: one KV cache for every inference engine on a host", "orlop");
@@ -30,6 +37,11 @@ int parse_and_run(int argc, char** argv) {
   register_replay(app, chosen);
   register_bench(app, chosen);
   register_version(app, chosen);
+  if (argc > 1 && argv[1][0] != '-' && !has_command(app, argv[1])) {
+    // CLI11 would only say that a subcommand is required.
+    std::fprintf(stderr, "orlop: there is no command '%s'; see orlop --help\n", argv[1]);
+    return to_int(ExitCode::kUsage);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

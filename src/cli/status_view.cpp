@@ -135,8 +135,13 @@ std::string clients_part(const Json& status, const Painter& paint) {
     clients.push_back(&client);
     oldest = std::max(oldest, seconds(client, "oldest_put_seconds"));
   }
-  std::ranges::stable_sort(clients, std::greater<>{}, [](const Json* client) {
-    return number(*client, "pinned_bytes") + number(*client, "prepared_bytes");
+  // The largest holders first, among equals in the node's order.
+  std::ranges::sort(clients, [](const Json* a, const Json* b) {
+    const auto held = [](const Json& client) {
+      return number(client, "pinned_bytes") + number(client, "prepared_bytes");
+    };
+    const std::uint64_t of_a = held(*a), of_b = held(*b);
+    return of_a != of_b ? of_a > of_b : a < b;
   });
   Table table("rlrlrrr");
   table.row({"id", "name", "pid", "state", "pinned", "prepared", "oldest put"});

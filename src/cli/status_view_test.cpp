@@ -17,7 +17,7 @@ bool contains(const std::string& text, const std::string& part) {
 TEST(StatusView, Figures_are_shown_with_units) {
   const Json status = Json::parse(R"({
     "version": "0.1.0", "abi": 1, "segment_id": "255", "incarnation": "16", "state": "ready",
-    "uptime_seconds": 90.0, "server_uptime_seconds": 1.5, "restarts": 2, "last_end": "signal 9",
+    "uptime_seconds": 125.0, "server_uptime_seconds": 1.5, "restarts": 2, "last_end": "signal 9",
     "memory": {"value_bytes": 268435456, "readable_bytes": 134217728, "prepared_bytes": 0,
                "slots": {"free": 2048, "committed": 2048}},
     "attached": 1,
@@ -27,7 +27,7 @@ TEST(StatusView, Figures_are_shown_with_units) {
                     "descriptor": {"engine": "vllm", "model": "m", "dtype": "bf16"}}],
     "counters": {"touches": 1234567}})");
   const std::string text = status_text(status, "/run/x.sock", kNoColour);
-  for (const char* part : {"/run/x.sock", "ready", "1 m 30 s", "2 restarts", "00000000000000ff",
+  for (const char* part : {"/run/x.sock", "ready", "2 m 05 s", "2 restarts", "00000000000000ff",
                            "signal 9", "256 MiB", "50.0 %", "2,048 committed", "64.0 KiB",
                            "1,234,567", "vllm", "oldest plan of a put: 2.00 s"}) {
     EXPECT_TRUE(contains(text, part)) << part << "\n" << text;

@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "platform/clock.h"
 #include "ran_program.h"
 
 namespace orlop {
@@ -152,14 +154,34 @@ TEST(Cli_demo, Text_has_a_table_and_a_closing_line) {
   EXPECT_EQ(ran.out.find('\033'), std::string::npos);
 }
 
+// At the start, and while workers are at work: keeper, server, two workers
+// (the demo's own command line does not name the folder).
 TEST(Cli_demo, Interrupt_stops_everything) {
+  for (const std::size_t processes : {std::size_t{2}, std::size_t{4}}) {
+    CommandLine orlop;
+    const auto demo = orlop.start({"demo", "--requests", "1000000", "--capacity", "64MiB"});
+    ASSERT_TRUE(demo->wait_until([&] { return orlop.living_processes().size() >= processes; },
+                                 60 * kNsPerSecond))
+        << demo->err();
+    demo->signal(SIGINT);
+    const Ran ran = demo->wait(60 * kNsPerSecond);
+    EXPECT_EQ(ran.status, 130) << ran.err;
+    EXPECT_THAT(orlop.left_behind(), IsEmpty());
+    EXPECT_THAT(orlop.living_processes(), IsEmpty());
+  }
+}
+
+// Killed outright it cannot tidy up its folder, but no process stays.
+TEST(Cli_demo, Kill_of_the_demo_leaves_no_process) {
   CommandLine orlop;
   const auto demo = orlop.start({"demo", "--requests", "1000000", "--capacity", "64MiB"});
-  ASSERT_TRUE(demo->wait_for_err("starting", 30 * kNsPerSecond)) << demo->err();
-  demo->signal(SIGINT);
-  const Ran ran = demo->wait(60 * kNsPerSecond);
-  EXPECT_EQ(ran.status, 130) << ran.err;
-  EXPECT_THAT(orlop.left_behind(), IsEmpty());
+  ASSERT_TRUE(
+      demo->wait_until([&] { return orlop.living_processes().size() >= 4; }, 60 * kNsPerSecond))
+      << demo->err();
+  demo->signal(SIGKILL);
+  EXPECT_EQ(demo->wait(60 * kNsPerSecond).status, 1000 + SIGKILL);
+  const MonoNs deadline = monotonic_ns() + 30 * kNsPerSecond;
+  while (!orlop.living_processes().empty() && monotonic_ns() < deadline) ::usleep(10'000);
   EXPECT_THAT(orlop.living_processes(), IsEmpty());
 }
 

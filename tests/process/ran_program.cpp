@@ -107,13 +107,13 @@ std::string CommandLine::Running::err() const {
   return read_all(err_path_);
 }
 
-bool CommandLine::Running::wait_for_err(const std::string& text, MonoNs limit) const {
+bool CommandLine::Running::wait_until(const std::function<bool()>& happened, MonoNs limit) const {
   const MonoNs deadline = monotonic_ns() + limit;
-  while (err().find(text) == std::string::npos) {
+  while (!happened()) {
     if (monotonic_ns() > deadline) return false;
-    // Its end is the event that can be waited for; a file that grows is looked at.
+    // Its end is the event that can be waited for; everything else is looked at.
     const auto ended = child_.pidfd.wait_exit(monotonic_ns() + kPollNs);
-    if (ended && *ended) return err().find(text) != std::string::npos;
+    if (ended && *ended) return happened();
   }
   return true;
 }

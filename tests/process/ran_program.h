@@ -3,6 +3,7 @@
 // also the program's TMPDIR, so that a test sees what was left behind.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,8 +54,8 @@ class CommandLine::Running {
   void signal(int number) const;
   std::string out() const;
   std::string err() const;
-  // True once err() contains the text; false at the deadline or the process's end.
-  bool wait_for_err(const std::string& text, MonoNs limit) const;
+  // True once happened() is true; false at the deadline or the process's end.
+  bool wait_until(const std::function<bool()>& happened, MonoNs limit) const;
   Ran wait(MonoNs limit);
 
  private:
