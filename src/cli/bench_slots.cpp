@@ -234,7 +234,7 @@ Result<void> bench_slots(BenchRun& run) {
   const SlotsBench::Size sizes[] = {
       {100'000, "", "memory_per_slot_100k"},
       {(1u << 18) + 1, "", "memory_per_slot_2p18_1"},
-      {run.pick<std::uint64_t>(400'000, 100'000), "plan_2000_400k", ""},
+      {400'000, "plan_2000_400k", ""},
       {large, "plan_2000_4m", "memory_per_slot_4m"},
   };
   for (const SlotsBench::Size& size : sizes) {
