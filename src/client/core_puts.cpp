@@ -98,10 +98,11 @@ Result<void> ClientCore::take_grants(PutPlanState& plan, Answer& answer) {
   plan.grants = std::move(answer.grants);
   plan.outcomes = std::move(answer.outcomes);
   plan.explanation = std::move(answer.text);
+  const segment::Geometry& geometry = plan.attachment->area.geometry();
   for (std::size_t i = 0; i < plan.grants.size(); ++i) {
     const bool granted = plan.grants[i].slot != 0;
     if (granted != (plan.outcomes[i] == Outcome::kPrepared) ||
-        (granted && plan.attachment->value(SlotId{plan.grants[i].slot}, plan.value_len).empty())) {
+        (granted && !geometry.in_bounds(SlotId{plan.grants[i].slot}, plan.value_len))) {
       if (plan.attachment->guarded->session.abort(plan.put)) idle_ring();
       return fail(ErrorCode::kCorrupt, "keys[" + std::to_string(i) + "]: the node granted slot " +
                                            std::to_string(plan.grants[i].slot) +

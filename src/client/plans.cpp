@@ -186,8 +186,8 @@ Result<void> PutPlan::copy_in(std::size_t i, std::span<const std::byte> source) 
 
 Result<void> PutPlan::set_checksum(std::size_t i, std::uint64_t checksum) {
   if (auto checked = ClientAccess::usable(*this); !checked) return checked;
-  if (auto checked = check_index(i, size()); !checked) return checked;
-  if (memory(i).empty()) {
+  if (auto checked = check_index(i, state_->outcomes.size()); !checked) return checked;
+  if (state_->outcomes[i] != Outcome::kPrepared) {
     return fail(ErrorCode::kInvalidArgument,
                 "i: key " + std::to_string(i) + " got no memory; it has no checksum");
   }
