@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/bytes.h"
 #include "base/units.h"
 #include "platform/memory_files_text.h"
 #include "platform/small_file.h"
@@ -144,6 +145,19 @@ std::uint64_t add(std::uint64_t a, std::uint64_t b) {
   return a > ~b ? ~std::uint64_t{0} : a + b;
 }
 
+// The largest capacity, in whole MiB, that would fit; 0 = cannot be said. Value and control area
+// grow together, so both shrink by the same share.
+std::uint64_t fitting_capacity(const BudgetRequest& request, const BudgetReport& report) {
+  if (request.huge || request.value_bytes == 0) return 0;
+  if (report.ordinary_available <= request.private_bytes) return 0;
+  const auto room = static_cast<long double>(report.ordinary_available - request.private_bytes);
+  const auto asked = static_cast<long double>(request.value_bytes) +
+                     static_cast<long double>(request.control_bytes);
+  const auto fits =
+      static_cast<std::uint64_t>(static_cast<long double>(request.value_bytes) * (room / asked));
+  return fits / kMiB * kMiB;
+}
+
 std::unexpected<Error> refuse_ordinary(const BudgetRequest& request, const BudgetReport& report,
                                        const MemoryAvailability& memory) {
   std::string message = "memory does not fit: " + exact(report.ordinary_needed) + " needed (";
@@ -151,14 +165,10 @@ std::unexpected<Error> refuse_ordinary(const BudgetRequest& request, const Budge
   message += "control area " + format_bytes(request.control_bytes) + ", private " +
              format_bytes(request.private_bytes) + "), " + exact(report.ordinary_available) +
              " available by " + ordinary_limit_text(memory);
-  const std::uint64_t fixed = add(request.control_bytes, request.private_bytes);
-  if (!request.huge && fixed < report.ordinary_available) {
-    // The control area is sized by the capacity too, so a smaller capacity fits a little better
-    // than this says.
-    message += "; lower memory.capacity to at most " + exact(report.ordinary_available - fixed) +
+  if (const std::uint64_t capacity = fitting_capacity(request, report); capacity > 0) {
+    message += "; lower memory.capacity to at most " + exact(capacity) +
                ", or raise the limit, or free memory";
   } else {
-    // No number: what remains for the capacity is less than nothing.
     message +=
         "; lower memory.capacity, by which the control area grows, or raise the limit, or free "
         "memory";

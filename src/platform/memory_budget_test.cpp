@@ -141,9 +141,16 @@ TEST(MemoryBudget, Refusal_by_a_cgroup_names_its_file) {
   EXPECT_THAT(report.error().message, HasSubstr("/box/memory.max = 64.0 MiB"));
 }
 
-TEST(MemoryBudget, Control_area_alone_too_big_does_not_promise_a_capacity) {
-  FakeMachine machine;
+TEST(MemoryBudget, Control_area_shrinks_with_the_capacity_that_is_offered) {
+  FakeMachine machine;  // 10 GiB available: ten twelfths of what is asked
   auto report = check_budget({.value_bytes = kGiB, .control_bytes = 11 * kGiB}, machine.sources());
+  ASSERT_FALSE(report.has_value());
+  EXPECT_THAT(report.error().message, HasSubstr("at most 853 MiB"));
+}
+
+TEST(MemoryBudget, Values_not_taken_now_promise_no_capacity) {
+  FakeMachine machine;  // memory.touch = off: only the control area is counted
+  auto report = check_budget({.value_bytes = 0, .control_bytes = 11 * kGiB}, machine.sources());
   ASSERT_FALSE(report.has_value());
   EXPECT_THAT(report.error().message, testing::Not(HasSubstr("at most")));
   EXPECT_THAT(report.error().message, HasSubstr("lower memory.capacity"));
