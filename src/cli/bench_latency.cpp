@@ -48,8 +48,11 @@ class LatencyBench {
     if (auto pinned = pin(*bed, *echo, cpus); !pinned) return pinned;
     bed_ = &*bed;
     echo_ = &*echo;
-    if (auto done = rounds(); !done) return done;
-    report();
+    const auto done = rounds();
+    if (done) report();
+    bed_ = nullptr;
+    echo_ = nullptr;
+    if (!done) return done;
     return bed->node.stop();
   }
 

@@ -103,7 +103,8 @@ class SlotsBench {
   Result<void> requests(BenchBed& bed) {
     const auto serve = [&bed](int first, int count) -> Result<void> {
       for (int i = 0; i < count; ++i) {
-        const PageKey fresh = bench_key(kSeries + 1, static_cast<std::uint64_t>(first + i));
+        const PageKey fresh = bench_key(
+            kSeries + 1, static_cast<std::uint64_t>(first) + static_cast<std::uint64_t>(i));
         const Key key = fresh.text();
         auto plan = bed.client().put_start(bed.ns(), std::span(&key, 1));
         if (!plan) return std::unexpected(plan.error());

@@ -28,7 +28,7 @@ class PrivateNode {
                                    MonoNs deadline);
   PrivateNode(PrivateNode&& other) noexcept;
   PrivateNode& operator=(PrivateNode&&) = delete;
-  ~PrivateNode() { stop(); }
+  ~PrivateNode() { (void)stop(); }
 
   const std::string& folder() const { return folder_; }
   const std::string& socket() const { return socket_; }
