@@ -51,12 +51,14 @@ Result<ChannelGeometry> make_channel_geometry(const ChannelSizes& sizes) {
     return offset;
   };
   constexpr std::uint64_t kRingBytes = std::uint64_t{kRingCells} * sizeof(RingMessage);
+  g.report_offset = place(sizeof(ClientReport));
   g.request_ring_offset = place(kRingBytes);
   g.response_ring_offset = place(kRingBytes);
   g.arena_offset = place(g.arena_bytes);
   g.bitmap_offset = place(div_ceil(g.ledger_chunks, 64) * 8);
   g.cells_offset = place(std::uint64_t{g.ledger_chunks} * kCellsPerChunk * 8);
   g.touch_offset = place(std::uint64_t{g.touch_cells} * 4);
+  g.missed_offset = place(std::uint64_t{kMissedCells} * sizeof(MissedCell));
   g.plan_offset = place(g.plan_bytes);
   g.total_bytes = at;
   return g;
@@ -79,6 +81,7 @@ ChannelView ChannelView::over(std::span<std::byte> span, const ChannelGeometry& 
   ChannelView view;
   view.geometry_ = geometry;
   view.header_ = reinterpret_cast<ChannelHeader*>(base);
+  view.report_ = reinterpret_cast<ClientReport*>(base + geometry.report_offset);
   view.requests_ = reinterpret_cast<RingMessage*>(base + geometry.request_ring_offset);
   view.responses_ = reinterpret_cast<RingMessage*>(base + geometry.response_ring_offset);
   view.arena_ = span.subspan(geometry.arena_offset, geometry.arena_bytes);
@@ -86,6 +89,7 @@ ChannelView ChannelView::over(std::span<std::byte> span, const ChannelGeometry& 
   view.bitmap_ = reinterpret_cast<Atomic<std::uint64_t>*>(base + geometry.bitmap_offset);
   view.cells_ = reinterpret_cast<Atomic<std::uint64_t>*>(base + geometry.cells_offset);
   view.touches_ = reinterpret_cast<Atomic<std::uint32_t>*>(base + geometry.touch_offset);
+  view.missed_ = reinterpret_cast<MissedCell*>(base + geometry.missed_offset);
   return view;
 }
 

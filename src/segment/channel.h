@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The channel of one client: a memfd, read-write for that client and for the node.
 //
-//   header | request ring | response ring | arena | ledger bitmap | ledger cells | touch ring |
-//   plans
+//   header | client report | request ring | response ring | arena | ledger bitmap | ledger cells |
+//   touch ring | missed ring | plans
 //
 // Ownership: the client writes everything but the response ring's cells and tail, the answers in
 // the arena, and the request ring's head. The node never writes the `plans` part: a late answer
@@ -19,6 +19,7 @@
 #include "base/ids.h"
 #include "orlop/error.h"
 #include "segment/atomics.h"
+#include "segment/client_report.h"
 
 namespace orlop::segment {
 
@@ -27,6 +28,9 @@ inline constexpr std::uint32_t kRingCells = 256;                        // power
 inline constexpr std::uint32_t kCellsPerChunk = 64;                     // ledger cells per chunk
 inline constexpr std::uint32_t kDefaultLedgerCells = 1'000'000;
 inline constexpr std::uint32_t kDefaultTouchCells = 65'536;  // power of two
+// A sample of the keys that gets missed: the node drains it with the touches, many times a second
+// under load; what overflows is counted as lost. 24 KiB.
+inline constexpr std::uint32_t kMissedCells = 1'024;  // power of two
 inline constexpr std::uint64_t kDefaultArenaBytes = 8 * kMiB;
 inline constexpr std::uint64_t kDefaultPlanBytes = 16 * kMiB;
 // Limits of make_channel_geometry(): an attach request is outside input.
@@ -42,8 +46,10 @@ struct ChannelGeometry {
   std::uint32_t touch_cells = 0;
   std::uint64_t arena_bytes = 0;
   std::uint64_t plan_bytes = 0;
+  std::uint64_t report_offset = 0;
   std::uint64_t request_ring_offset = 0, response_ring_offset = 0, arena_offset = 0;
-  std::uint64_t bitmap_offset = 0, cells_offset = 0, touch_offset = 0, plan_offset = 0;
+  std::uint64_t bitmap_offset = 0, cells_offset = 0, touch_offset = 0, missed_offset = 0;
+  std::uint64_t plan_offset = 0;
   std::uint64_t total_bytes = 0;
   constexpr bool operator==(const ChannelGeometry&) const = default;
 };
@@ -67,6 +73,14 @@ struct RingMessage {
 };
 static_assert(sizeof(RingMessage) == 64);
 
+// One missed key, as three words (missed_ring.h). Written by the client alone, cell by cell before
+// missed_tail; a cell that is overwritten while the node reads it is dropped by the node.
+struct MissedCell {
+  Atomic<std::uint64_t> key_lo, key_hi;
+  Atomic<std::uint64_t> row;  // NamespaceRow
+};
+static_assert(sizeof(MissedCell) == 24);
+
 struct ChannelHeader {
   std::uint64_t magic;
   std::uint32_t abi;
@@ -78,6 +92,7 @@ struct ChannelHeader {
   alignas(64) Atomic<std::uint32_t> client_sleeping;  // doorbell flag: client is about to sleep
   alignas(64) Atomic<std::uint32_t> touch_tail;       // total touches written, wraps
   Atomic<std::uint32_t> ring_generation;              // of the client's latest reset
+  Atomic<std::uint32_t> missed_tail;                  // total missed keys written, wraps
   // Written by the node.
   alignas(64) Atomic<std::uint32_t> request_head;
   alignas(64) Atomic<std::uint32_t> response_tail;
@@ -99,6 +114,7 @@ class ChannelView {
   static Result<ChannelView> open(std::span<std::byte> span, const ChannelGeometry& geometry);
 
   ChannelHeader& header() const { return *header_; }
+  ClientReport& report() const { return *report_; }
   const ChannelGeometry& geometry() const { return geometry_; }
   RingMessage* request_cells() const { return requests_; }
   RingMessage* response_cells() const { return responses_; }
@@ -108,16 +124,19 @@ class ChannelView {
   std::uint32_t bitmap_words() const { return (geometry_.ledger_chunks + 63) / 64; }
   Atomic<std::uint64_t>* cells() const { return cells_; }      // LedgerCell::pack()
   Atomic<std::uint32_t>* touches() const { return touches_; }  // slot ids
+  MissedCell* missed() const { return missed_; }
 
  private:
   ChannelGeometry geometry_;
   ChannelHeader* header_ = nullptr;
+  ClientReport* report_ = nullptr;
   RingMessage* requests_ = nullptr;
   RingMessage* responses_ = nullptr;
   std::span<std::byte> arena_, plans_;
   Atomic<std::uint64_t>* bitmap_ = nullptr;
   Atomic<std::uint64_t>* cells_ = nullptr;
   Atomic<std::uint32_t>* touches_ = nullptr;
+  MissedCell* missed_ = nullptr;
 };
 
 }  // namespace orlop::segment

@@ -12,19 +12,22 @@ namespace {
 
 TEST(ChannelGeometry, Parts_are_page_aligned_and_do_not_overlap) {
   const ChannelGeometry g = *make_channel_geometry({});
-  const std::uint64_t ends[] = {g.request_ring_offset, g.response_ring_offset, g.arena_offset,
-                                g.bitmap_offset,       g.cells_offset,         g.touch_offset,
-                                g.plan_offset,         g.total_bytes};
+  const std::uint64_t ends[] = {g.report_offset, g.request_ring_offset, g.response_ring_offset,
+                                g.arena_offset,  g.bitmap_offset,       g.cells_offset,
+                                g.touch_offset,  g.missed_offset,       g.plan_offset,
+                                g.total_bytes};
   const std::uint64_t sizes[] = {sizeof(ChannelHeader),
+                                 sizeof(ClientReport),
                                  kRingCells * sizeof(RingMessage),
                                  kRingCells * sizeof(RingMessage),
                                  g.arena_bytes,
                                  (g.ledger_chunks + 63) / 64 * 8,
                                  std::uint64_t{g.ledger_chunks} * 64 * 8,
                                  std::uint64_t{g.touch_cells} * 4,
+                                 kMissedCells * sizeof(MissedCell),
                                  g.plan_bytes};
   std::uint64_t start = 0;
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < 10; ++i) {
     EXPECT_LE(start + sizes[i], ends[i]);
     EXPECT_EQ(ends[i] % kPageBytes, 0U);
     start = ends[i];

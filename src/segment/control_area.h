@@ -20,7 +20,7 @@
 namespace orlop::segment {
 
 inline constexpr std::uint64_t kControlMagic = 0x31544350'4f4c524fULL;  // "ORLOPCT1"
-inline constexpr std::uint32_t kAbiVersion = 1;  // of everything in shared memory and attach frames
+inline constexpr std::uint32_t kAbiVersion = 2;  // of everything in shared memory and attach frames
 
 enum class ServerState : std::uint32_t { kNone = 0, kRecovering = 1, kReady = 2, kStopping = 3 };
 
@@ -40,6 +40,7 @@ struct ControlHeader {
   Atomic<std::uint64_t> incarnation;
   Atomic<std::uint32_t> server_state;
   Atomic<std::uint32_t> next_namespace_index;  // first index never given out
+  Atomic<std::uint32_t> draining;              // 1: no new puts; outlives the server
 };
 static_assert(sizeof(ControlHeader) <= kPageBytes);
 
