@@ -7,55 +7,21 @@
 #include <string_view>
 
 #include "base/units.h"
+#include "cli/status_fields.h"
 
 namespace orlop::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using namespace status_fields;
 
 constexpr std::size_t kBarWidth = 32;
 // Clients come in their hundreds; the first ones by pinned bytes say what matters.
 constexpr std::size_t kShownClients = 20;
 constexpr std::size_t kShownNamespaces = 20;
 
-const Json& at(const Json& json, std::string_view field) {
-  static const Json nothing;
-  const auto found = json.is_object() ? json.find(field) : json.end();
-  return found == json.end() ? nothing : *found;
-}
-std::uint64_t number(const Json& json, std::string_view field) {
-  const Json& value = at(json, field);
-  return value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
-}
-std::string count(const Json& json, std::string_view field) {
-  const Json& value = at(json, field);
-  return value.is_number_unsigned() ? format_count(value.get<std::uint64_t>()) : "-";
-}
-std::string bytes(const Json& json, std::string_view field) {
-  const Json& value = at(json, field);
-  return value.is_number_unsigned() ? format_bytes(value.get<std::uint64_t>()) : "-";
-}
-double seconds(const Json& json, std::string_view field) {
-  const Json& value = at(json, field);
-  return value.is_number() ? std::max(0.0, value.get<double>()) : 0;
-}
-std::string duration(const Json& json, std::string_view field) {
-  if (!at(json, field).is_number()) return "-";
-  return format_duration_ns(static_cast<MonoNs>(seconds(json, field) * 1e9));
-}
-// Control characters come from clients' names and must not reach a terminal.
-std::string text(const Json& json, std::string_view field) {
-  const Json& value = at(json, field);
-  if (!value.is_string()) return "-";
-  std::string out = value.get<std::string>();
-  for (char& c : out) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return out;
-}
 // 64-bit identities are decimal texts in JSON; people compare them as hexadecimal.
 std::string identity(const Json& json, std::string_view field) {
-  const std::string digits = text(json, field);
+  std::string digits = text(json, field);
   std::uint64_t value = 0;
   if (std::sscanf(digits.c_str(), "%" SCNu64, &value) != 1) return digits;
   char out[32];

@@ -34,7 +34,8 @@ void Node::handle(const event::PutCommit& e, MonoNs now, NodeEffects& effects) {
   stored_.clear();
   PutRecord* record = put == puts_.end() ? nullptr : &put->second;
   // Flushes and second writers are for commit_group() to tell apart.
-  const bool plain = record != nullptr && !record->contended && is_current(record->ns);
+  const bool plain = record != nullptr && !record->contended && is_current(record->ns) &&
+                     !(draining_ && PLANTED(kDrainRefusesCommits));
   for (std::uint32_t i = 0; i < count;) {
     if (plain && commit_single(e.entries[i], *record, now)) {
       out[i++] = Outcome::kStored;
@@ -111,7 +112,7 @@ std::uint32_t Node::entries_of_group(const event::PutCommit& e, std::uint32_t fi
 // Decides the group that entry `first` belongs to; returns the first entry after it.
 std::uint32_t Node::commit_group(const event::PutCommit& e, std::uint32_t first, PutRecord* put,
                                  MonoNs now, std::span<Outcome> out) {
-  if (!names_live_slot(e.put, e.entries[first])) {
+  if (!names_live_slot(e.put, e.entries[first]) || (draining_ && PLANTED(kDrainRefusesCommits))) {
     out[first] = outcome_of_lost(put);
     return first + 1;
   }
@@ -123,11 +124,11 @@ std::uint32_t Node::commit_group(const event::PutCommit& e, std::uint32_t first,
   const auto state_of = [this](SlotId slot) {
     return area_.slot(slot).load_word(std::memory_order_relaxed).state;
   };
-  CHECK(put != nullptr || state_of(leader) != SlotState::kPrepared,
-        "a Prepared slot belongs to an open put");
   const bool done = std::all_of(group_members_.begin(), group_members_.end(), [&](SlotId member) {
     return state_of(member) == SlotState::kCommitted;
   });
+  CHECK(put != nullptr || state_of(leader) != SlotState::kPrepared,
+        "a Prepared slot belongs to an open put");
   if (!is_current(area_.slot(leader).load_ns())) {
     std::fill(answers.begin(), answers.end(), Outcome::kFlushed);
     drop_group(leader, put);
@@ -137,7 +138,8 @@ std::uint32_t Node::commit_group(const event::PutCommit& e, std::uint32_t first,
   } else if (done) {
     SOMETIMES(true, "a commit is repeated");
     std::fill(answers.begin(), answers.end(), Outcome::kStored);
-  } else if (put->contended && answer_exists(answers)) {
+  } else if (CHECK(put != nullptr, "a group not yet Committed belongs to an open put");
+             put->contended && answer_exists(answers)) {
     SOMETIMES(true, "a commit finds its key stored by another");
     drop_group(leader, put);
   } else {
