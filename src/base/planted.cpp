@@ -20,6 +20,10 @@ constexpr std::array kAll = {
     PlantedBug::kPlanEndedBeforeCopies,
     PlantedBug::kRecoveryBySlot,
     PlantedBug::kRemovedGroupResurrected,
+    PlantedBug::kDrainRefusesCommits,
+    PlantedBug::kDrainForgottenAtRecover,
+    PlantedBug::kServerBesideOldOne,
+    PlantedBug::kHeldBeforeStored,
 };
 
 }  // namespace
@@ -62,6 +66,14 @@ std::string_view to_string(PlantedBug bug) {
       return "recovery_by_slot";
     case PlantedBug::kRemovedGroupResurrected:
       return "removed_group_resurrected";
+    case PlantedBug::kDrainRefusesCommits:
+      return "drain_refuses_commits";
+    case PlantedBug::kDrainForgottenAtRecover:
+      return "drain_forgotten_at_recover";
+    case PlantedBug::kServerBesideOldOne:
+      return "server_beside_old_one";
+    case PlantedBug::kHeldBeforeStored:
+      return "held_before_stored";
   }
   return "unknown";
 }

@@ -26,6 +26,10 @@ enum class PlantedBug {
   kPlanEndedBeforeCopies,       // session: release/abort ignores registered copies
   kRecoveryBySlot,              // recovery: decides by slot instead of by group
   kRemovedGroupResurrected,     // recovery: a doomed Retiring slot counts as present
+  kDrainRefusesCommits,         // drain: puts that were under way lose their pages
+  kDrainForgottenAtRecover,     // recovery: a draining node takes puts again
+  kServerBesideOldOne,          // upgrade: the new server starts before the old one is dead
+  kHeldBeforeStored,            // keeper: client gets memory that a restarted keeper will not find
 };
 
 // Every bug but kNone, in the order of the enum. A new bug also goes into planted.cpp.

@@ -35,7 +35,13 @@ enum class RequestCode : std::uint32_t {
   kReportMismatch = 7,  // body: MismatchReport. Answer args[0]: 1 = will be checked
   kDetach = 8,          // the client has ended all plans and goes
   kPing = 9,            // answered at once; for benches and doctor
+  // args: DrainMode. Answer args: 1 = the node drains now, puts that are open or wait, pages held
+  // by read plans of all living clients (counted anew every 10 ms)
+  kDrain = 10,
 };
+inline constexpr RequestCode kLastRequestCode = RequestCode::kDrain;
+
+enum class DrainMode : std::uint32_t { kEnd = 0, kBegin = 1, kAsk = 2 };
 
 // Status of an answer as a whole (args[0] of RingMessage has call-specific content; status is in
 // args[4]). kOk or an ErrorCode value + 1000-character limit text in the body for errors.

@@ -27,6 +27,8 @@ std::string_view to_string(protocol::RequestCode code) {
       return "detach";
     case RequestCode::kPing:
       return "ping";
+    case RequestCode::kDrain:
+      return "drain";
   }
   return "unknown";
 }

@@ -19,9 +19,9 @@
 
 namespace orlop::runtime {
 
-// Request codes are 1..kPing; index 0 counts nothing.
+// Request codes begin at 1; index 0 counts nothing.
 inline constexpr std::size_t kRequestCodes =
-    static_cast<std::size_t>(protocol::RequestCode::kPing) + 1;
+    static_cast<std::size_t>(protocol::kLastRequestCode) + 1;
 inline constexpr std::size_t kErrorCodes = static_cast<std::size_t>(ErrorCode::kClosed) + 1;
 // Stable lower-case name ("put_start"), for metrics.
 std::string_view to_string(protocol::RequestCode code);

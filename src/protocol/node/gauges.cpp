@@ -30,6 +30,7 @@ NodeGauges Node::gauges(MonoNs now) const {
   g.slabs = geometry_.slab_count - g.common_slabs;
   g.pin_cap_bytes = area_.header().pin_cap_bytes.load(std::memory_order_relaxed);
   g.flush_pending = flush_active_;
+  g.draining = draining_;
   g.policy = policy_->counters();
   return g;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The node machine: puts, commits, removal, flush, eviction, death and return of clients. One
-// thread, pure: it reads and writes the control area and reads the clients' ledgers and touch rings
-// over given spans; it knows no file, socket, thread or clock. `step(event, now) -> effects`.
+// The node machine: puts, commits, removal, flush, eviction, drain, death and return of clients.
+// One thread, pure: it reads and writes the control area and reads the clients' ledgers and touch
+// rings over given spans; it knows no file, socket, thread or clock. `step(event, now) -> effects`.
 //
 // State x event table: docs/protocol/node.md. Precedence: never reuse memory that anyone may still
 // touch; never offer half a group; then speed.
@@ -128,6 +128,12 @@ struct Detach {
   ClientId client;
   RequestId request;
 };
+// No new puts from here on (or again). Kept in the control area, so it outlives this server.
+struct Drain {
+  ClientId client;
+  RequestId request;
+  DrainMode mode;
+};
 struct Tick {};
 
 }  // namespace event
@@ -136,7 +142,7 @@ using NodeEvent =
     std::variant<event::ClientAttached, event::ClientResumed, event::ClientLost, event::ClientDied,
                  event::ForkPipeClosed, event::OpenNamespace, event::PutStart, event::PutCommit,
                  event::PutAbort, event::Remove, event::Flush, event::ReportMismatch,
-                 event::ValueVerified, event::Detach, event::Tick>;
+                 event::ValueVerified, event::Detach, event::Drain, event::Tick>;
 
 // ---- effects -------------------------------------------------------------------------------
 // An answer to one request. Spans point into the NodeEffects object, valid until its clear().
@@ -217,6 +223,7 @@ struct NodeGauges {
   std::uint32_t slabs = 0, common_slabs = 0;
   std::uint64_t pin_cap_bytes = 0;
   bool flush_pending = false;
+  bool draining = false;  // new puts are not admitted
   Policy::Counters policy;
 };
 

@@ -56,6 +56,9 @@ inline constexpr int kMaxEvictRounds = 8;                   // of one claim and 
 inline constexpr std::uint32_t kMaxStolenSlabs = 4;         // of one step
 inline constexpr std::uint32_t kDoomedPerScan = 16'384;     // a flush scans after so many
 inline constexpr std::uint32_t kBackgroundTouches = 4'096;  // per client and slice
+inline constexpr char kDrainingText[] =
+    "not admitted: the node is draining and takes no new puts; reads and puts under way go on; "
+    "`orlop drain --undo` ends it";
 inline constexpr MonoNs kRecencyUnit = 4 * kNsPerSecond;    // of SlotWord::recency; wraps in 72 h
 
 class Node final : public NodeMachine {
@@ -93,6 +96,7 @@ class Node final : public NodeMachine {
     std::vector<SlotId> taken;
     std::uint32_t wanted = 0;  // slots
     bool over_quota = false;
+    bool not_admitted = false;  // the node drains
     bool contended = false;  // a key is taken over from a stopped writer
   };
   // The slot before a group, for the parent edge.
@@ -116,6 +120,7 @@ class Node final : public NodeMachine {
   void handle(const event::ReportMismatch& e, MonoNs now, NodeEffects& effects);
   void handle(const event::ValueVerified& e, MonoNs now, NodeEffects& effects);
   void handle(const event::Detach& e, MonoNs now, NodeEffects& effects);
+  void handle(const event::Drain& e, MonoNs now, NodeEffects& effects);
   void handle(const event::Tick& e, MonoNs now, NodeEffects& effects);
   void after_event(MonoNs now, NodeEffects& effects);
   MonoNs earliest_waiting_deadline() const;
@@ -244,6 +249,9 @@ class Node final : public NodeMachine {
   void drop_partly_ready_of(ClientId client);
   void reclaim(ClientRecord& client, NodeEffects& effects);
 
+  // -- drain.cpp
+  std::uint64_t held_pages(MonoNs now);
+
   // -- namespaces.cpp
   std::optional<NamespaceRow> find_namespace(std::string_view text, const segment::Digest& digest,
                                              bool* conflict) const;
@@ -281,6 +289,11 @@ class Node final : public NodeMachine {
   std::vector<NodePin> node_pins_;
   std::vector<std::uint32_t> busy_in_slab_;  // Prepared, doomed and marked slots by slab
   std::uint64_t marked_groups_ = 0;
+
+  // Drain. The flag is the control area's, read once: it lies beside words that clients read.
+  bool draining_ = false;
+  MonoNs held_counted_at_ = 0;
+  std::uint64_t held_pages_ = 0;  // then
 
   // Time.
   MonoNs next_claim_scan_ = 0;      // a claim that scans could not satisfy waits till then

@@ -128,6 +128,7 @@ void Node::decide_groups(const event::PutStart& put, const ClientRecord& client)
           : 0;
   plan_.wanted = 0;
   plan_.over_quota = client.open_puts >= kMaxHeldPuts;
+  plan_.not_admitted = false;
   for_each_group(put, [&](std::uint32_t first, std::uint32_t length, std::uint32_t) {
     const auto begin = plan_.outcomes.begin() + first;
     if (length > 1) {
@@ -136,6 +137,11 @@ void Node::decide_groups(const event::PutStart& put, const ClientRecord& client)
         std::replace(begin, end, Outcome::kPrepared, Outcome::kGroupSplit);
     }
     if (*begin != Outcome::kPrepared) return;
+    if (draining_) {
+      plan_.not_admitted = true;
+      std::fill_n(begin, length, Outcome::kNotAdmitted);
+      return;
+    }
     if (plan_.wanted + std::uint64_t{length} > allowed) plan_.over_quota = true;
     if (plan_.over_quota) {
       std::fill_n(begin, length, Outcome::kOverQuota);
@@ -255,6 +261,7 @@ void Node::answer_put(const event::PutStart& put, const ClientRecord& client, bo
     if (!text.empty()) text += "; ";
     text += describe_quota(client);
   }
+  if (plan_.not_admitted) text = kDrainingText;
   if (!text.empty()) attach_text(effects, to, std::move(text));
 }
 

@@ -22,6 +22,8 @@ Result<void> Recovery::run(std::vector<NodeMachine::HandedOver> clients) {
       return fail(ErrorCode::kCorrupt, "the keeper handed over one client twice");
   }
   if (auto loaded = node_.load_namespaces(); !loaded) return loaded;
+  if (!PLANTED(kDrainForgottenAtRecover))
+    node_.draining_ = node_.area_.header().draining.load(std::memory_order_relaxed) != 0;
   if (auto walked = walk(); !walked) return walked;
   decide_all();
   // All marks are stored. Only now fence and scan; what was pinned before counts.

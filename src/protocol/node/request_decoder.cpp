@@ -51,9 +51,11 @@ class Decoder {
         return finish(0, 0, event::Detach{client_, request()});
       case RequestCode::kPing:
         return finish(0, 0, std::nullopt);
+      case RequestCode::kDrain:
+        return drain();
     }
     return malformed("code", m_.code, "the last one is",
-                     static_cast<std::uint64_t>(RequestCode::kPing));
+                     static_cast<std::uint64_t>(kLastRequestCode));
   }
 
  private:
@@ -154,6 +156,12 @@ class Decoder {
     if (m_.args[1] > 1) return malformed("family", m_.args[1], "at most", 1);
     return finish(0, 0,
                   event::Flush{client_, request(), NamespaceRow{low(m_.args[0])}, m_.args[1] == 1});
+  }
+
+  Result<DecodedRequest> drain() {
+    constexpr auto kLast = static_cast<std::uint64_t>(DrainMode::kAsk);
+    if (m_.args[0] > kLast) return malformed("drain mode", m_.args[0], "at most", kLast);
+    return finish(0, 0, event::Drain{client_, request(), static_cast<DrainMode>(m_.args[0])});
   }
 
   Result<DecodedRequest> report_mismatch() {

@@ -120,6 +120,10 @@ TEST_F(DecoderTest, Small_requests_are_decoded) {
   const auto opened = decode(m);
   EXPECT_EQ(std::get<event::OpenNamespace>(*opened->event).text, "{\"a\"");
 
+  m = message(RequestCode::kDrain);
+  m.args[0] = 2;
+  EXPECT_EQ(std::get<event::Drain>(*decode(m)->event).mode, DrainMode::kAsk);
+
   EXPECT_TRUE(std::holds_alternative<event::Detach>(*decode(message(RequestCode::kDetach))->event));
   const auto ping = decode(message(RequestCode::kPing, 0));
   EXPECT_FALSE(ping->event.has_value());
@@ -133,7 +137,8 @@ TEST_F(DecoderTest, Malformed_messages_are_refused_by_field) {
     void (*spoil)(segment::RingMessage&);
   } kCases[] = {
       {"code is 0", RequestCode{0}, [](auto&) {}},
-      {"code is 10", RequestCode{10}, [](auto&) {}},
+      {"drain mode is 3", RequestCode::kDrain, [](auto& m) { m.args[0] = 3; }},
+      {"code is 11", RequestCode{11}, [](auto&) {}},
       {"code is 4294967295", RequestCode{0xffffffff}, [](auto&) {}},
       {"ring_generation is 4", RequestCode::kPing, [](auto& m) { m.ring_generation = 4; }},
       {"body_offset is 65537", RequestCode::kPing, [](auto& m) { m.body_offset = 65'537; }},
@@ -188,7 +193,7 @@ TEST_F(DecoderTest, Random_messages_never_reach_outside) {
   for (std::byte& b : arena) b = static_cast<std::byte>(rng.next());
   std::uint64_t decoded = 0;
   for (int i = 0; i < 200'000; ++i) {
-    segment::RingMessage m = message(static_cast<RequestCode>(rng.uniform(11)));
+    segment::RingMessage m = message(static_cast<RequestCode>(rng.uniform(12)));
     m.body_offset = static_cast<std::uint32_t>(rng.uniform(70'000));
     m.body_bytes = static_cast<std::uint32_t>(rng.uniform(70'000));
     for (std::uint64_t& arg : m.args) {

@@ -41,7 +41,7 @@ bool Node::is_waiting(PutId put) const {
 
 void Node::answer_whole_put(const event::PutStart& put, Outcome outcome, NodeEffects& effects) {
   plan_.outcomes.assign(put.keys.size(), outcome);
-  plan_.over_quota = false;
+  plan_.over_quota = plan_.not_admitted = false;
   const auto first_grant = static_cast<std::uint32_t>(effects.grants.size());
   effects.grants.resize(effects.grants.size() + put.keys.size());
   const ClientRecord* client = find_client(put.client);

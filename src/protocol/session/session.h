@@ -128,6 +128,7 @@ class Session {
   Posted open_namespace(std::string_view text, std::uint64_t cookie);
   Posted remove(NamespaceRow row, std::span<const KeyId> keys, std::uint64_t cookie);
   Posted flush(NamespaceRow row, bool family, std::uint64_t cookie);
+  Posted drain(DrainMode mode, std::uint64_t cookie);
   Posted ping(std::uint64_t cookie);
   // Nobody waits for this answer any more. False: it was answered already (or lost).
   bool abandon(RequestId request);

@@ -132,6 +132,7 @@ bool Session::deliver(const Outstanding& entry, Answer* out) {
     case RequestCode::kRemove:
     case RequestCode::kFlush:
     case RequestCode::kPing:
+    case RequestCode::kDrain:
       return !entry.abandoned;
   }
   return false;

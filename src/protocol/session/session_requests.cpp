@@ -143,6 +143,10 @@ Posted Session::flush(NamespaceRow row, bool family, std::uint64_t cookie) {
   return post_plain(RequestCode::kFlush, {}, row.value, family ? 1 : 0, cookie);
 }
 
+Posted Session::drain(DrainMode mode, std::uint64_t cookie) {
+  return post_plain(RequestCode::kDrain, {}, static_cast<std::uint64_t>(mode), 0, cookie);
+}
+
 Posted Session::ping(std::uint64_t cookie) {
   return post_plain(RequestCode::kPing, {}, 0, 0, cookie);
 }
