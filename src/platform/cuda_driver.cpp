@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/cuda_driver.h"
+
+#include <dlfcn.h>
+
+#include <array>
+
+namespace orlop {
+namespace {
+
+// The driver's ABI (cuda.h): CUresult and CUdevice are ints, success is 0.
+using Status = int;
+using Device = int;
+constexpr int kComputeMajor = 75;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+constexpr int kComputeMinor = 76;
+
+// Functions of the loaded library. It stays loaded: the driver has threads of its own after cuInit.
+struct Functions {
+  Status (*init)(unsigned) = nullptr;
+  Status (*version)(int*) = nullptr;
+  Status (*count)(int*) = nullptr;
+  Status (*device)(Device*, int) = nullptr;
+  Status (*name)(char*, int, Device) = nullptr;
+  Status (*attribute)(int*, int, Device) = nullptr;
+  Status (*memory)(std::size_t*, Device) = nullptr;
+  Status (*error_text)(Status, const char**) = nullptr;
+};
+
+template <class Function>
+bool find(void* library, const char* symbol, Function& function) {
+  function = reinterpret_cast<Function>(::dlsym(library, symbol));
+  return function != nullptr;
+}
+
+bool load(void* library, Functions& f) {
+  return find(library, "cuInit", f.init) && find(library, "cuDriverGetVersion", f.version) &&
+         find(library, "cuDeviceGetCount", f.count) && find(library, "cuDeviceGet", f.device) &&
+         find(library, "cuDeviceGetName", f.name) &&
+         find(library, "cuDeviceGetAttribute", f.attribute) &&
+         find(library, "cuDeviceTotalMem_v2", f.memory) &&
+         find(library, "cuGetErrorString", f.error_text);
+}
+
+std::string failure(const Functions& f, const char* call, Status status) {
+  const char* text = nullptr;
+  if (f.error_text(status, &text) != 0 || text == nullptr) text = "unknown error";
+  return std::string(call) + " failed: " + text + " (" + std::to_string(status) + ")";
+}
+
+// Empty, or what failed.
+std::string read_device(const Functions& f, int index, CudaDevice& out) {
+  Device device = 0;
+  if (const Status status = f.device(&device, index)) return failure(f, "cuDeviceGet", status);
+  std::array<char, 256> name{};
+  std::size_t bytes = 0;
+  if (const Status status = f.name(name.data(), static_cast<int>(name.size()) - 1, device)) {
+    return failure(f, "cuDeviceGetName", status);
+  }
+  if (const Status status = f.attribute(&out.compute_major, kComputeMajor, device)) {
+    return failure(f, "cuDeviceGetAttribute", status);
+  }
+  if (const Status status = f.attribute(&out.compute_minor, kComputeMinor, device)) {
+    return failure(f, "cuDeviceGetAttribute", status);
+  }
+  if (const Status status = f.memory(&bytes, device)) {
+    return failure(f, "cuDeviceTotalMem", status);
+  }
+  out.name = name.data();
+  out.memory_bytes = bytes;
+  return {};
+}
+
+std::string read_devices(const Functions& f, CudaDriver& driver) {
+  if (const Status status = f.init(0)) return failure(f, "cuInit", status);
+  int count = 0;
+  if (const Status status = f.count(&count)) return failure(f, "cuDeviceGetCount", status);
+  for (int i = 0; i < count; ++i) {
+    CudaDevice device;
+    std::string failed = read_device(f, i, device);
+    if (!failed.empty()) return failed;
+    driver.devices.push_back(std::move(device));
+  }
+  return {};
+}
+
+}  // namespace
+
+CudaDriver ask_cuda_driver(const std::string& library) {
+  CudaDriver driver;
+  void* const loaded = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (loaded == nullptr) {
+    const char* text = ::dlerror();
+    driver.why = text != nullptr ? text : library + " cannot be loaded";
+    return driver;
+  }
+  Functions functions;
+  if (!load(loaded, functions)) {
+    driver.why = library + " is no CUDA driver: it lacks functions of one";
+    ::dlclose(loaded);
+    return driver;
+  }
+  driver.present = true;
+  (void)functions.version(&driver.version);  // works without a device; 0 when even that fails
+  driver.why = read_devices(functions, driver);
+  driver.works = driver.why.empty();
+  return driver;
+}
+
+}  // namespace orlop
