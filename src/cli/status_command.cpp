@@ -3,13 +3,17 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
 #include <memory>
+#include <thread>
 
+#include "base/units.h"
 #include "cli/admin_client.h"
 #include "cli/command.h"
 #include "cli/report.h"
 #include "cli/status_view.h"
+#include "platform/clock.h"
 #include "platform/runtime_dir.h"
 
 namespace orlop::cli {
@@ -17,14 +21,31 @@ namespace {
 
 struct Arguments {
   std::string socket;
+  std::string wait = "0s";
   bool json = false;
 };
 
+// Asks until the node is ready or the time is over; then the last answer is what it is.
+Result<nlohmann::ordered_json> ready_status(const std::string& socket, MonoNs wait) {
+  constexpr auto kBetween = std::chrono::milliseconds(20);
+  const MonoNs deadline = monotonic_ns() + wait;
+  for (;;) {
+    auto status = fetch_status(socket);
+    const bool ready = status && status->value("state", "") == "ready";
+    if (ready || monotonic_ns() >= deadline) return status;
+    std::this_thread::sleep_for(kBetween);
+  }
+}
+
 ExitCode run(const Arguments& arguments) {
+  const auto wait = parse_duration(arguments.wait);
+  if (!wait) {
+    return report_error("status", {wait.error().code, "--wait: " + wait.error().message});
+  }
   const std::string socket = arguments.socket.empty()
                                  ? default_socket_place(RuntimeEnvironment::current()).socket_path
                                  : arguments.socket;
-  const auto status = fetch_status(socket);
+  const auto status = ready_status(socket, *wait);
   if (!status) {
     const ExitCode code = report_error("status", status.error());
     if (code == ExitCode::kNoNode) {
@@ -50,6 +71,7 @@ void register_status(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand("status", "What the node of this host is doing");
   command->add_option("--socket", arguments->socket,
                       "of the node; default: $ORLOP_SOCKET, else the node's default place");
+  command->add_option("--wait", arguments->wait, "how long to wait for it to be ready (\"10s\")");
   command->add_flag("--json", arguments->json, "the node's own JSON object");
   command->callback([arguments, &chosen] { chosen = [arguments] { return run(*arguments); }; });
 }
