@@ -20,6 +20,7 @@ constexpr std::array kAll = {
     PlantedBug::kPlanEndedBeforeCopies,
     PlantedBug::kRecoveryBySlot,
     PlantedBug::kRemovedGroupResurrected,
+    PlantedBug::kGoneOfOtherNamespace,
     PlantedBug::kDrainRefusesCommits,
     PlantedBug::kDrainForgottenAtRecover,
     PlantedBug::kServerBesideOldOne,
@@ -66,6 +67,8 @@ std::string_view to_string(PlantedBug bug) {
       return "recovery_by_slot";
     case PlantedBug::kRemovedGroupResurrected:
       return "removed_group_resurrected";
+    case PlantedBug::kGoneOfOtherNamespace:
+      return "gone_of_other_namespace";
     case PlantedBug::kDrainRefusesCommits:
       return "drain_refuses_commits";
     case PlantedBug::kDrainForgottenAtRecover:

@@ -26,6 +26,7 @@ enum class PlantedBug {
   kPlanEndedBeforeCopies,       // session: release/abort ignores registered copies
   kRecoveryBySlot,              // recovery: decides by slot instead of by group
   kRemovedGroupResurrected,     // recovery: a doomed Retiring slot counts as present
+  kGoneOfOtherNamespace,        // missed keys: what left another rank's namespace counts as ours
   kDrainRefusesCommits,         // drain: puts that were under way lose their pages
   kDrainForgottenAtRecover,     // recovery: a draining node takes puts again
   kServerBesideOldOne,          // upgrade: the new server starts before the old one is dead

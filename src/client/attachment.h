@@ -56,7 +56,7 @@ struct Attachment {
   EpollLoop answers;
 
   std::atomic<std::uint64_t> pinned_bytes{0};  // against header.pin_cap_bytes
-  std::mutex touch_mutex;                      // the touch ring has one producer
+  std::mutex touch_mutex;                      // the touch and missed rings have one producer
 
   struct Guarded {  // [mutex]
     Guarded(const segment::ControlArea& area, const segment::ChannelView& channel, ClientId client)

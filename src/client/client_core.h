@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "client/attachment.h"
+#include "client/drain.h"
 #include "client/namespace_state.h"
 #include "client/put_state.h"
 #include "client/read_state.h"
@@ -64,6 +65,7 @@ class ClientCore : public client::ThreadExitListener,
   Result<std::uint64_t> remove(NamespaceState& ns, std::span<const Key> keys);
   Result<std::uint64_t> flush(NamespaceState& ns, bool family);
   Result<void> ping();
+  Result<DrainState> drain(protocol::DrainMode mode);  // drain.cpp
   bool belongs(const NamespaceState* ns) const { return ns != nullptr && ns->owner == this; }
 
   // ---- core_puts.cpp
@@ -145,6 +147,7 @@ class ClientCore : public client::ThreadExitListener,
   ReadState* take_read_state(client::ThreadState& thread);
   MissReason pin(client::ThreadState& thread, ReadState& state, const ReadRequest& request,
                  std::uint32_t* prefix);
+  void tell_missed(client::Attachment& attachment, const KeyId& key, NamespaceRow row);
   std::uint32_t reserve_cells(client::ThreadState& thread, std::uint32_t count,
                               std::vector<std::uint32_t>& cells);
   static std::uint32_t sound_prefix(const client::Attachment& attachment,
@@ -170,6 +173,11 @@ class ClientCore : public client::ThreadExitListener,
   MonoNs tick();
   void expire_handles(MonoNs now);
   void tidy_ledgers();
+
+  // ---- report to the node (core_report.cpp)
+  ClientStats collect(client::ReadCounters& reads);
+  MonoNs oldest_read_plan(MonoNs now);
+  void publish_report(MonoNs now);
   void tell_ready(bool ready);
   void attach_failed(Error error);
 
@@ -221,12 +229,16 @@ class ClientCore : public client::ThreadExitListener,
   client::ReadCounters past_reads_;  // of ThreadStates that are gone
   std::vector<std::uint32_t> unique_scratch_, chunk_scratch_;
   ClientStats counters_;  // puts, attaches; the rest is added by stats()
+  segment::LatencyCounts put_latency_;
+  segment::ReportCounters reported_;     // what any node was told
+  segment::ReportCounters report_base_;  // of it: what nodes before this attachment's were told
   protocol::Answer answer_scratch_;
   std::uint64_t stuck_reads_ = 0;  // read plans under a failed copy
   // Housekeeping thread only:
   FileDescriptor socket_;
   std::uint64_t nonce_ = 0;  // of the next attachment; 0: to be drawn
   MonoNs next_tidy_ = 0;
+  MonoNs next_report_ = 0;
   bool unresolved_ = false;  // a namespace could not be opened again yet
 
   static constexpr MonoNs client_spin_start() { return 5 * kNsPerUs; }

@@ -121,6 +121,7 @@ void ClientCore::close() {
   if (stop_bell_) stop_bell_.ring();
   if (thread_.joinable()) thread_.join();
   end_all_reads();
+  publish_report(monotonic_ns());
 
   Waiter detached;
   std::shared_ptr<Attachment> last;  // unmapped after the lock

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ClientCore: what plans of both kinds need besides their bytes: registered copies, blobs, mismatch
-// reports; and the statistics.
+// reports.
 #include <utility>
 
 #include "client/client_core.h"
@@ -125,38 +125,6 @@ void ClientCore::report_mismatch(ReadState& plan, std::size_t page, std::size_t 
   session.pump();
   ring_if_asleep(*plan.attachment);
   idle_ring();
-}
-
-ClientStats ClientCore::stats() {
-  std::vector<std::shared_ptr<ThreadState>> threads;
-  ClientStats stats;
-  client::ReadCounters reads;
-  {
-    const Lock lock(mutex_);
-    stats = counters_;
-    reads = past_reads_;
-    threads = threads_;
-    stats.open_put_plans = open_put_count_;
-    if (attachment_ != nullptr) {
-      stats.aborted_late += attachment_->guarded->session.aborted_late();
-      stats.pinned_bytes = attachment_->pinned_bytes.load(std::memory_order_relaxed);
-      stats.pin_cap_bytes =
-          attachment_->area.header().pin_cap_bytes.load(std::memory_order_relaxed);
-    }
-  }
-  for (const std::shared_ptr<ThreadState>& thread : threads) {
-    const std::lock_guard lock(thread->mutex);
-    reads.add(thread->counters);
-    stats.open_handles += thread->handles;
-    stats.open_read_plans += thread->plans;
-  }
-  stats.gets = reads.gets;
-  stats.keys_asked = reads.keys_asked;
-  stats.keys_hit = reads.keys_hit;
-  stats.bytes_read = reads.bytes_read;
-  stats.mismatches = reads.mismatches;
-  for (std::size_t i = 0; i < reads.misses.size(); ++i) stats.misses[i] = reads.misses[i];
-  return stats;
 }
 
 // The thread is ending; nobody else uses its ledger but through the mutex.

@@ -53,6 +53,7 @@ Result<std::shared_ptr<PutPlanState>> ClientCore::put_start(NamespaceState& ns,
   for (const Key& key : keys) plan->keys.push_back(ns.hasher.hash(key.data(), key.size()));
   std::optional<KeyId> parent;
   if (options.parent) parent = ns.hasher.hash(options.parent->data(), options.parent->size());
+  const MonoNs begun = monotonic_ns();
   const MonoNs deadline = deadline_in(options.deadline);
 
   Lock lock(mutex_);
@@ -87,6 +88,8 @@ Result<std::shared_ptr<PutPlanState>> ClientCore::put_start(NamespaceState& ns,
     return std::unexpected(error_of(end, answer));
   } else if (auto taken = take_grants(*plan, answer); !taken) {
     return std::unexpected(taken.error());
+  } else {
+    put_latency_.record(monotonic_ns() - begun);
   }
   count_outcomes(plan->outcomes);
   return plan;

@@ -7,7 +7,9 @@
 #include "client/arguments.h"
 #include "client/client_core.h"
 #include "client/limits.h"
+#include "platform/clock.h"
 #include "segment/geometry.h"
+#include "segment/missed_ring.h"
 #include "segment/pin.h"
 
 namespace orlop::detail {
@@ -95,9 +97,10 @@ ReadState* ClientCore::take_read_state(ThreadState& thread) {
   state->transferred = false;
   state->pinned_bytes = 0;
   state->expires = 0;
+  state->seen = 0;
   state->previous = nullptr;
   state->next = thread.open;
-  if (thread.open != nullptr) thread.open->previous = state.get();
+  (thread.open != nullptr ? thread.open->previous : thread.oldest) = state.get();
   thread.open = state.get();
   ++thread.handles;
   return state.release();
@@ -108,7 +111,7 @@ ReadState* ClientCore::take_read_state(ThreadState& thread) {
 std::shared_ptr<ClientCore> ClientCore::recycle(ReadState* state) {
   ThreadState& thread = *state->home;
   (state->previous != nullptr ? state->previous->next : thread.open) = state->next;
-  if (state->next != nullptr) state->next->previous = state->previous;
+  (state->next != nullptr ? state->next->previous : thread.oldest) = state->previous;
   state->attachment.reset();
   std::shared_ptr<ClientCore> core = std::move(state->core);
   std::unique_ptr<ReadState> owned(state);
@@ -140,6 +143,7 @@ MissReason ClientCore::pin(ThreadState& thread, ReadState& state, const ReadRequ
   Attachment& attachment = *thread.attachment;
   auto length = static_cast<std::uint32_t>(request.keys.size());
   MissReason reason = MissReason::kNone;
+  NamespaceRow missed_in;  // when the reason is kNotFound
   state.rank_count = static_cast<std::uint32_t>(request.ranks.size());
   if (state.ranks.size() < state.rank_count) state.ranks.resize(state.rank_count);
   for (ReadState::Rank& rank : state.ranks) rank.pinned = 0;
@@ -170,9 +174,11 @@ MissReason ClientCore::pin(ThreadState& thread, ReadState& state, const ReadRequ
       const segment::PinResult result = segment::pin_prefix(
           attachment.area, attachment.channel, rank.cells, keys.first(reserved), rank.ns, pins);
       pinned = result.pinned;
-      if (pinned < reserved)
+      if (pinned < reserved) {
         reason =
             result.stop == segment::PinStop::kRaced ? MissReason::kRaced : MissReason::kNotFound;
+        missed_in = *row;
+      }
     }
     rank.pinned = pinned;
     state.pinned_bytes += pinned * slot_bytes;
@@ -182,7 +188,14 @@ MissReason ClientCore::pin(ThreadState& thread, ReadState& state, const ReadRequ
     length = sound;
   }
   *prefix = length;
+  if (reason == MissReason::kNotFound) tell_missed(attachment, keys[length], missed_in);
   return reason;
+}
+
+// For the node's count of causes; loses what it does not take in time.
+void ClientCore::tell_missed(Attachment& attachment, const KeyId& key, NamespaceRow row) {
+  const std::lock_guard lock(attachment.touch_mutex);
+  segment::write_missed(attachment.channel, {key, row});
 }
 
 // Rows are written by the node alone; still, a length that is not the namespace's or a slot outside
@@ -237,6 +250,8 @@ Result<ReadState*> ClientCore::get_start(const ReadRequest& request, GetResult* 
   const auto count = static_cast<std::uint32_t>(request.keys.size());
   ThreadState& thread = thread_state();
   const std::lock_guard lock(thread.mutex);
+  const bool timed = thread.counters.gets % client::kTimedGets == 0;
+  const MonoNs begun = timed ? monotonic_ns() : 0;
   if (thread.handles + thread.plans >= client::kMaxOpenReadsPerThread) {
     return fail(ErrorCode::kLimit, "get: this thread has " +
                                        std::to_string(client::kMaxOpenReadsPerThread) +
@@ -267,6 +282,7 @@ Result<ReadState*> ClientCore::get_start(const ReadRequest& request, GetResult* 
   thread.counters.keys_asked += count;
   thread.counters.keys_hit += whole.keys;
   ++thread.counters.misses[static_cast<std::size_t>(result->reason)];
+  if (timed) thread.counters.latency.record(monotonic_ns() - begun);
   return state;
 }
 

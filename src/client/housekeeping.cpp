@@ -79,6 +79,8 @@ void ClientCore::publish(std::unique_ptr<Attachment> attachment, Incarnation inc
     session_broken_ = false;
     attach_tried_ = false;
     ++counters_.attaches;
+    report_base_ = reported_;
+    next_report_ = 0;
     incarnation_.store(incarnation.value);
     serving_.store(true);
     number_.store(++attachments_, std::memory_order_release);
@@ -243,6 +245,10 @@ MonoNs ClientCore::tick() {
     tidy_ledgers();
     if (unresolved_) reopen_namespaces();
     next_tidy_ = now + client::kIdleTick;
+  }
+  if (now >= next_report_) {
+    publish_report(now);
+    next_report_ = now + client::kReportPeriod;
   }
   const MonoNs ttl =
       static_cast<MonoNs>(std::max<std::int64_t>(options_.handle_ttl.count(), 1)) * kNsPerMs;

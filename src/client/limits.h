@@ -36,6 +36,11 @@ inline constexpr MonoNs kReopenWait = 100 * kNsPerMs;  // of one namespace after
 inline constexpr MonoNs kBusyTick = 20 * kNsPerMs;
 inline constexpr MonoNs kIdleTick = kNsPerSecond;
 
+// The report to the node (segment/client_report.h), and how many gets go by between two that are
+// timed: two looks at the clock cost a tenth of a get of one key.
+inline constexpr MonoNs kReportPeriod = kIdleTick / 2;  // at most at every second tick
+inline constexpr std::uint64_t kTimedGets = 8;          // power of two
+
 // Longest space wait asked of the node; it uses min(this, its own limit).
 inline constexpr MonoNs kSpaceWait = 10 * kNsPerMs;
 

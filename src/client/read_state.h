@@ -48,6 +48,7 @@ struct ReadState {
   ReadState* previous = nullptr;  // list of home
   ReadState* next = nullptr;
   MonoNs expires = 0;  // 0: not stamped yet by the housekeeping thread
+  MonoNs seen = 0;     // when that thread first saw it, 0: not yet
 
   std::atomic<Phase> phase{Phase::kHandle};
   protocol::PlanLife life;

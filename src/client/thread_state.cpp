@@ -70,6 +70,9 @@ void ReadCounters::add(const ReadCounters& other) {
   bytes_read += other.bytes_read;
   mismatches += other.mismatches;
   for (std::size_t i = 0; i < misses.size(); ++i) misses[i] += other.misses[i];
+  for (std::size_t i = 0; i < latency.counts.size(); ++i)
+    latency.counts[i] += other.latency.counts[i];
+  latency.sum_ns += other.latency.sum_ns;
 }
 
 ThreadState::~ThreadState() = default;

@@ -16,12 +16,14 @@
 #include "orlop/outcome.h"
 #include "platform/fork_guard.h"
 #include "segment/ledger.h"
+#include "segment/report_counters.h"
 
 namespace orlop::client {
 
 struct ReadCounters {
   std::uint64_t gets = 0, keys_asked = 0, keys_hit = 0, bytes_read = 0, mismatches = 0;
   std::array<std::uint64_t, kMissReasonCount> misses{};
+  segment::LatencyCounts latency;  // of every kTimedGets-th get
   void add(const ReadCounters& other);
 };
 
@@ -32,7 +34,8 @@ struct ThreadState {
   std::uint64_t number = 0;  // of the attachment; 0: none
   std::shared_ptr<Attachment> attachment;
   std::optional<segment::ThreadLedger> ledger;
-  detail::ReadState* open = nullptr;  // list of open reads, newest first
+  detail::ReadState* open = nullptr;    // list of open reads, newest first
+  detail::ReadState* oldest = nullptr;  // its end
   std::uint32_t handles = 0, plans = 0;
   std::vector<std::unique_ptr<detail::ReadState>> spare;
   std::vector<std::uint32_t> chunks;  // scratch

@@ -21,13 +21,14 @@ ClientRecord* Node::find_client(ClientId id) {
 }
 
 void Node::handle(const event::ClientAttached& e, MonoNs now, NodeEffects& effects) {
-  (void)now;
   (void)effects;
   ClientRecord record;
   record.id = e.client;
   record.channel = e.channel;
   record.name = e.name;
   record.touches = segment::TouchReader(e.channel);
+  record.missed = segment::MissedReader(e.channel);
+  record.since = now;
   const bool fresh = clients_.emplace(e.client, std::move(record)).second;
   CHECK(fresh, "client ids are never used twice");
   ++counters_.clients_attached;
@@ -58,7 +59,7 @@ void Node::drop_partly_ready_of(ClientId client) {
       });
       if (any) partly.push_back(leader);
     }
-    for (const SlotId leader : partly) drop_group(leader, &current->second);
+    for (const SlotId leader : partly) drop_group(leader, &current->second, MissCause::kRefused);
     sweep_put(current);
   }
 }
@@ -86,6 +87,8 @@ void Node::handle(const event::ClientLost& e, MonoNs now, NodeEffects& effects) 
 }
 
 void Node::reclaim(ClientRecord& client, NodeEffects& effects) {
+  drain_missed(client, kMissedPerEvent);
+  segment::fold(segment::load_counters(client.channel.report()), client.reported, traffic_);
   drop_waiting_of(client.id);
   free_prepared_of(client, {});
   CHECK(client.prepared_slots == 0 && client.open_puts == 0);

@@ -33,6 +33,7 @@ void Node::handle(const event::PutCommit& e, MonoNs now, NodeEffects& effects) {
 
   stored_.clear();
   PutRecord* record = put == puts_.end() ? nullptr : &put->second;
+  const auto row = record == nullptr ? std::nullopt : record->row;
   // Flushes and second writers are for commit_group() to tell apart.
   const bool plain = record != nullptr && !record->contended && is_current(record->ns) &&
                      !(draining_ && PLANTED(kDrainRefusesCommits));
@@ -46,6 +47,9 @@ void Node::handle(const event::PutCommit& e, MonoNs now, NodeEffects& effects) {
   if (record != nullptr) insert_stored(*record);
   if (put != puts_.end()) sweep_put(put);
   for (const Outcome outcome : out) ++counters_.outcomes[static_cast<int>(outcome)];
+  if (!row) return;
+  for (const Outcome outcome : out)
+    ++rows_[*row].traffic.outcomes[static_cast<std::size_t>(outcome)];
 }
 
 // The usual case, kept short: a group of one page, Prepared by this put, with nothing against it.
@@ -131,17 +135,17 @@ std::uint32_t Node::commit_group(const event::PutCommit& e, std::uint32_t first,
         "a Prepared slot belongs to an open put");
   if (!is_current(area_.slot(leader).load_ns())) {
     std::fill(answers.begin(), answers.end(), Outcome::kFlushed);
-    drop_group(leader, put);
+    drop_group(leader, put, MissCause::kFlushed);
   } else if (!whole || !checksums_agree(entries)) {
     std::fill(answers.begin(), answers.end(), Outcome::kEvicted);
-    drop_group(leader, put);
+    drop_group(leader, put, MissCause::kRefused);
   } else if (done) {
     SOMETIMES(true, "a commit is repeated");
     std::fill(answers.begin(), answers.end(), Outcome::kStored);
   } else if (CHECK(put != nullptr, "a group not yet Committed belongs to an open put");
              put->contended && answer_exists(answers)) {
     SOMETIMES(true, "a commit finds its key stored by another");
-    drop_group(leader, put);
+    drop_group(leader, put, MissCause::kRefused);
   } else {
     std::fill(answers.begin(), answers.end(), Outcome::kStored);
     make_readable(entries, *put, now);
@@ -254,7 +258,8 @@ void Node::sweep_put(PutTable::iterator put) {
 // Returns how many Prepared slots were freed.
 std::uint64_t Node::end_put(PutTable::iterator put) {
   const std::uint64_t open = put->second.open_slots;
-  for (const SlotId leader : put->second.leaders) drop_group(leader, &put->second);
+  for (const SlotId leader : put->second.leaders)
+    drop_group(leader, &put->second, MissCause::kRefused);
   CHECK(put->second.open_slots == 0, "a put's groups hold all its Prepared slots");
   sweep_put(put);
   return open;

@@ -43,7 +43,9 @@ void Node::free_group(std::span<const SlotId> members) {
   for (const SlotId slot : members) {
     const SlotRow& row = area_.slot(slot);
     CHECK(index_.erase(row.load_key(), row.load_ns(), slot), "a readable slot is in the index");
+    remember_gone(slot, MissCause::kEvicted);
     count_readable(row.load_ns(), -1);
+    if (const auto ns = row_of(row.load_ns())) ++rows_[*ns].traffic.evicted_slots;
     const std::uint64_t bytes = slot_bytes_of(slot);
     resident_bytes_ -= bytes;
     held_bits_.clear(slot);
@@ -79,6 +81,7 @@ bool Node::settle(Victim& victim) {
 
 std::uint64_t Node::evict(SizeClass c, std::uint64_t bytes, std::uint32_t max_groups, MonoNs now) {
   drain_touches(std::numeric_limits<std::uint32_t>::max(), now);
+  drain_all_missed(kMissedPerEvent);
   victims_.clear();
   policy_->evict_some(c, bytes, max_groups, victims_);
   counters_.groups_selected += victims_.size();

@@ -7,6 +7,23 @@
 
 namespace orlop::protocol {
 
+namespace {
+
+// Of a time that a client told: one in the future is forged.
+MonoNs age_of(MonoNs told, MonoNs now) {
+  return told != 0 && told < now ? now - told : 0;
+}
+
+}  // namespace
+
+void Node::read_clients(MonoNs now) {
+  now_ = now;
+  drain_touches(kBackgroundTouches, now);
+  drain_all_missed(segment::kMissedCells);
+  for (auto& [id, client] : clients_)
+    segment::fold(segment::load_counters(client.channel.report()), client.reported, traffic_);
+}
+
 NodeGauges Node::gauges(MonoNs now) const {
   (void)now;
   NodeGauges g;
@@ -49,10 +66,18 @@ std::vector<ClientGauges> Node::clients(MonoNs now) const {
     g.prepared_slots = client.prepared_slots;
     g.prepared_bytes = client.prepared_bytes;
     g.open_puts = client.open_puts;
+    g.traffic = client.reported;
+    g.attached_for = now - client.since;
     for (auto put = puts_.lower_bound(make_put_id(id, 0));
          put != puts_.end() && owner_of(put->first) == id; ++put)
       g.oldest_put_age = std::max(g.oldest_put_age, now - put->second.started);
     if (client.dead) continue;
+    const segment::ReportGauges told = segment::load_gauges(client.channel.report());
+    g.attaches = told.attaches;
+    g.open_read_plans = told.open_read_plans;
+    g.open_handles = told.open_handles;
+    g.oldest_read_plan_age = age_of(told.oldest_read_plan, now);
+    g.report_age = age_of(told.published, now);
     segment::for_each_held_cell(client.channel, [&](segment::LedgerCell cell) {
       ++g.pinned_cells;
       if (area_.valid_slot(cell.slot)) g.pinned_bytes += slot_bytes_of(cell.slot);

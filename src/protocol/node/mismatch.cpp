@@ -49,7 +49,8 @@ void Node::handle(const event::ValueVerified& e, MonoNs now, NodeEffects& effect
   const SlotWord word = area_.slot(e.slot).load_word(std::memory_order_relaxed);
   CHECK(word.generation == e.generation, "a slot the node pins keeps its generation");
   if (!word.readable()) return;  // removed while it was checked
-  counters_.removed_slots += drop_group_of_put(SlotId{links_[e.slot.value].leader});
+  counters_.removed_slots +=
+      drop_group_of_put(SlotId{links_[e.slot.value].leader}, MissCause::kRemoved);
 }
 
 }  // namespace orlop::protocol

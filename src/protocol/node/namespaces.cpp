@@ -91,8 +91,26 @@ void Node::handle(const event::OpenNamespace& e, MonoNs now, NodeEffects& effect
   // Last: a row counts from here on.
   table.current_index.store(index->value, std::memory_order_release);
   ++rows_used_;
+  row_opened();
   current_rows_.emplace(index->value, row.value);
   accept(row);
+}
+
+// The last row is new: its family is that of an earlier row, or its own. Walked, as above.
+void Node::row_opened() {
+  const std::uint32_t row = rows_used_ - 1;
+  const segment::NamespaceTableRow& own = area_.namespace_row(NamespaceRow{row});
+  NamespaceRecord& record = rows_.emplace_back();
+  CHECK(rows_.size() == rows_used_);
+  record.family = static_cast<std::uint32_t>(families_.size());
+  for (std::uint32_t r = 0; r < row; ++r) {
+    const segment::NamespaceTableRow& other = area_.namespace_row(NamespaceRow{r});
+    if (other.family_lo != own.family_lo || other.family_hi != own.family_hi) continue;
+    record.family = rows_[r].family;
+    break;
+  }
+  if (record.family == families_.size()) families_.emplace_back();
+  families_[record.family].push_back(row);
 }
 
 // After a restart: rows, their current indexes and size classes.
@@ -111,6 +129,7 @@ Result<void> Node::load_namespaces() {
     if (!current_rows_.emplace(index.value, r).second)
       return fail(ErrorCode::kCorrupt, "namespace table: two rows with one index");
     rows_used_ = r + 1;
+    row_opened();
   }
   return {};
 }
@@ -120,7 +139,9 @@ std::vector<NodeMachine::NamespaceGauge> Node::namespaces() const {
   for (std::uint32_t r = 0; r < rows_used_; ++r) {
     const NamespaceRow row{r};
     rows.push_back({row, area_.current_index(row), area_.namespace_row(row).value_len,
-                    text_of(area_, row), row_slots_[r]});
+                    text_of(area_, row), row_slots_[r],
+                    row_slots_[r] * segment::slot_bytes(area_.namespace_row(row).value_len),
+                    rows_[r].traffic});
   }
   return rows;
 }

@@ -87,7 +87,7 @@ Node::Node(segment::ControlArea area, const NodeConfig& config, std::unique_ptr<
       marked_bits_(geometry_.slot_rows),
       busy_in_slab_(geometry_.slab_count),
       row_slots_(segment::kMaxNamespaceRows) {
-  (void)now;
+  now_ = now;
   CHECK(std::has_single_bit(geometry_.ordinals_per_slab), "slab sizes are powers of two");
   segment::ControlHeader& header = area_.header();
   header.server_state.store(static_cast<std::uint32_t>(segment::ServerState::kRecovering));
@@ -102,16 +102,19 @@ void Node::declare_ready() {
 // ---- events ----
 
 void Node::step(const NodeEvent& event, MonoNs now, NodeEffects& effects) {
+  now_ = now;
   std::visit([&](const auto& e) { handle(e, now, effects); }, event);
   after_event(now, effects);
 }
 
 void Node::put_start(const event::PutStart& e, MonoNs now, NodeEffects& effects) {
+  now_ = now;
   handle(e, now, effects);
   after_event(now, effects);
 }
 
 void Node::put_commit(const event::PutCommit& e, MonoNs now, NodeEffects& effects) {
+  now_ = now;
   handle(e, now, effects);
   after_event(now, effects);
 }
@@ -149,6 +152,7 @@ bool Node::wants_background() const {
 
 // One bounded slice of the most urgent work.
 void Node::run_background(MonoNs now, NodeEffects& effects) {
+  now_ = now;
   if (const auto place = index_.wants_punch(); place && !punch_asked_) {
     punch_asked_ = true;
     effects.punch.push_back({*place});

@@ -25,8 +25,12 @@
 #include "orlop/error.h"
 #include "orlop/outcome.h"
 #include "protocol/messages.h"
+#include "protocol/node/inspect.h"
+#include "protocol/node/missed_keys.h"
+#include "protocol/node/namespace_traffic.h"
 #include "segment/channel.h"
 #include "segment/control_area.h"
+#include "segment/report_counters.h"
 
 namespace orlop::protocol {
 
@@ -203,6 +207,9 @@ struct NodeCounters {  // all since this server's start; metrics names in docs/o
   std::uint64_t prepared_reclaimed =
       0;  // freed after death, detach or a resume that did not hold them
   std::uint64_t space_waits = 0;
+  std::array<std::uint64_t, kMissCauseCount> missed{};  // sampled keys by cause
+  std::uint64_t missed_lost = 0;                        // sampled keys lost to full rings
+  MonoNs missed_evicted_age = 0;  // sum: how long ago those of cause evicted had left
 };
 struct ClientGauges {
   ClientId client;
@@ -212,6 +219,12 @@ struct ClientGauges {
   std::uint64_t open_puts = 0;
   MonoNs oldest_put_age = 0;
   bool over_pin_budget = false;
+  // As the client reports it, at most a second old; its word alone.
+  segment::ReportCounters traffic;
+  std::uint64_t attaches = 0, open_read_plans = 0, open_handles = 0;
+  MonoNs oldest_read_plan_age = 0;  // 0: none is open
+  MonoNs report_age = 0;            // of what is reported here; 0 before the first
+  MonoNs attached_for = 0;          // since it attached to, or was taken over by, this server
 };
 struct NodeGauges {
   std::uint64_t slots_by_state[segment::kSlotStateCount] = {};  // sums to total_slots
@@ -266,6 +279,11 @@ class NodeMachine {
   // Earliest time at which step(Tick) is needed (waiting puts, spaced scans); kNever if none.
   virtual MonoNs next_deadline() const = 0;
 
+  // Reads what clients left in their channels for the books below: reports, touches and missed
+  // keys (bounded). Before a snapshot.
+  virtual void read_clients(MonoNs now) = 0;
+  // Sum of all clients' reports since this server's start, those that left included; never falls.
+  virtual const segment::ReportCounters& traffic() const = 0;
   virtual const NodeCounters& counters() const = 0;
   virtual NodeGauges gauges(MonoNs now) const = 0;  // O(classes + clients)
   virtual std::vector<ClientGauges> clients(MonoNs now) const = 0;
@@ -274,9 +292,12 @@ class NodeMachine {
     NamespaceIndex index;
     std::uint32_t value_len;
     std::string_view text;
-    std::uint64_t slots;  // readable slots of the current index
+    std::uint64_t slots;           // readable slots of the current index
+    std::uint64_t readable_bytes;  // of these, by slot size
+    NamespaceTraffic traffic;
   };
   virtual std::vector<NamespaceGauge> namespaces() const = 0;
+  virtual InspectAnswer inspect(const InspectQuestion& question, MonoNs now) const = 0;
   virtual void validate() const = 0;  // O(n): table, index, allocator, policy agree; CHECKs
 };
 

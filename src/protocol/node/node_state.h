@@ -56,10 +56,13 @@ inline constexpr int kMaxEvictRounds = 8;                   // of one claim and 
 inline constexpr std::uint32_t kMaxStolenSlabs = 4;         // of one step
 inline constexpr std::uint32_t kDoomedPerScan = 16'384;     // a flush scans after so many
 inline constexpr std::uint32_t kBackgroundTouches = 4'096;  // per client and slice
+// Missed keys per client and event: one cause costs up to kMaxSiblings look-ups.
+inline constexpr std::uint32_t kMissedPerEvent = 64;
+inline constexpr std::uint32_t kMaxSiblings = 64;  // other namespaces of a family looked at
 inline constexpr char kDrainingText[] =
     "not admitted: the node is draining and takes no new puts; reads and puts under way go on; "
     "`orlop drain --undo` ends it";
-inline constexpr MonoNs kRecencyUnit = 4 * kNsPerSecond;    // of SlotWord::recency; wraps in 72 h
+inline constexpr MonoNs kRecencyUnit = 4 * kNsPerSecond;  // of SlotWord::recency; wraps in 72 h
 
 class Node final : public NodeMachine {
  public:
@@ -76,10 +79,13 @@ class Node final : public NodeMachine {
   void run_background(MonoNs now, NodeEffects& effects) override;
   void index_place_punched(unsigned place) override;
   MonoNs next_deadline() const override;
+  void read_clients(MonoNs now) override;
+  const segment::ReportCounters& traffic() const override { return traffic_; }
   const NodeCounters& counters() const override { return counters_; }
   NodeGauges gauges(MonoNs now) const override;
   std::vector<ClientGauges> clients(MonoNs now) const override;
   std::vector<NamespaceGauge> namespaces() const override;
+  InspectAnswer inspect(const InspectQuestion& question, MonoNs now) const override;
   void validate() const override;
 
  private:
@@ -97,7 +103,7 @@ class Node final : public NodeMachine {
     std::uint32_t wanted = 0;  // slots
     bool over_quota = false;
     bool not_admitted = false;  // the node drains
-    bool contended = false;  // a key is taken over from a stopped writer
+    bool contended = false;     // a key is taken over from a stopped writer
   };
   // The slot before a group, for the parent edge.
   struct Ancestor {
@@ -153,13 +159,15 @@ class Node final : public NodeMachine {
                           const segment::SlotFields& fields, PutRecord& put, MonoNs now);
   void prepared_began(SlotId slot, const KeyId& key, NamespaceIndex ns, PutRecord& put);
   void prepared_ended(SlotId slot, const KeyId& key, NamespaceIndex ns, PutRecord& put);
-  void free_prepared(SlotId slot, PutRecord& put);
-  void doom_slot(SlotId slot);
+  void free_prepared(SlotId slot, PutRecord& put, MissCause cause);
+  void doom_slot(SlotId slot, MissCause cause);
+  void remember_gone(SlotId slot, MissCause cause);
   void return_slot(SlotId slot);  // Retiring (or Retiring|doomed) -> Free
   void collect_members(SlotId leader, std::vector<SlotId>& out) const;
   // Readable members are doomed, Prepared ones freed. Returns slots doomed. Does not close the put.
-  std::uint64_t drop_group(SlotId leader, PutRecord* put);
-  std::uint64_t drop_group_of_put(SlotId leader);  // drop_group(), then sweeps its put if open
+  std::uint64_t drop_group(SlotId leader, PutRecord* put, MissCause cause);
+  // drop_group(), then sweeps its put if open.
+  std::uint64_t drop_group_of_put(SlotId leader, MissCause cause);
   SlotId parent_group_of(SlotId leader) const;
   void mark_pinned(SlotId leader);
   void unmark(SlotId leader);
@@ -181,6 +189,7 @@ class Node final : public NodeMachine {
                    std::span<SlotGrant> grants);
   void answer_put(const event::PutStart& put, const ClientRecord& client, bool no_space,
                   std::uint32_t first_grant, NodeEffects& effects);
+  void count_outcomes(const event::PutStart& put);
   void answer_whole_put(const event::PutStart& put, Outcome outcome, NodeEffects& effects);
   bool may_enqueue(const event::PutStart& put) const;
   void enqueue(const event::PutStart& put, NamespaceIndex ns, MonoNs deadline);
@@ -249,6 +258,12 @@ class Node final : public NodeMachine {
   void drop_partly_ready_of(ClientId client);
   void reclaim(ClientRecord& client, NodeEffects& effects);
 
+  // -- missed_keys.cpp
+  MissCause why_missed(const KeyId& key, std::uint32_t row, MonoNs* age) const;
+  void count_missed(const segment::MissedKey& missed);
+  void drain_missed(ClientRecord& client, std::uint32_t limit);
+  void drain_all_missed(std::uint32_t limit);
+
   // -- drain.cpp
   std::uint64_t held_pages(MonoNs now);
 
@@ -257,9 +272,11 @@ class Node final : public NodeMachine {
                                              bool* conflict) const;
   std::optional<NamespaceIndex> next_namespace_index();
   Result<void> load_namespaces();
+  void row_opened();
 
   // -- recover.cpp, recover_groups.cpp
   friend class Recovery;
+  friend class Inspector;  // inspect.cpp; const
 
   // -- validate.cpp
   void validate_slots() const;
@@ -319,10 +336,15 @@ class Node final : public NodeMachine {
   std::unordered_map<std::uint32_t, std::uint32_t> current_rows_;   // current index -> row
   mutable std::pair<std::uint32_t, std::uint32_t> last_row_{0, 0};  // of row_of(); index 0 = none
   std::vector<std::uint64_t> row_slots_;  // readable slots of current index
+  std::vector<NamespaceRecord> rows_;
+  std::vector<std::vector<std::uint32_t>> families_;  // their rows
   std::uint32_t rows_used_ = 0;
 
   // Totals.
   NodeCounters counters_;
+  segment::ReportCounters traffic_;
+  GoneKeys gone_;
+  MonoNs now_ = 0;                                               // of the call that runs
   std::uint64_t slots_in_state_[segment::kSlotStateCount] = {};  // Free is derived
   std::uint64_t resident_bytes_ = 0, prepared_bytes_ = 0;
 

@@ -76,6 +76,10 @@ void Node::handle(const event::PutStart& e, MonoNs now, NodeEffects& effects) {
                  std::move(*text));
     return;
   }
+  drain_missed(*client, kMissedPerEvent);
+  NamespaceTraffic& traffic = rows_[e.row.value].traffic;
+  traffic.keys_offered += e.keys.size();
+  traffic.last_put = now;
   refill_due_ = true;
   const NamespaceIndex ns = area_.current_index(e.row);
   const MonoNs deadline = now + std::min(e.wait_budget, config_.max_space_wait);
@@ -186,6 +190,7 @@ void Node::grant_put(const event::PutStart& put, NamespaceIndex ns, ClientRecord
   record.id = put.put;
   record.client = &client;
   record.ns = ns;
+  record.row = put.row.value;
   record.started = now;
   record.slot_bytes = segment::slot_bytes(put.value_len);
   record.contended = plan_.contended;
@@ -247,6 +252,20 @@ void Node::grant_group(const event::PutStart& put, std::uint32_t first, std::uin
   record.leaders.push_back(leader);
 }
 
+// Of plan_; and remembers who got nothing, so that a later miss has a cause.
+void Node::count_outcomes(const event::PutStart& put) {
+  NamespaceTraffic& traffic = rows_[put.row.value].traffic;
+  const NamespaceIndex ns = area_.current_index(put.row);
+  for (std::size_t i = 0; i < plan_.outcomes.size(); ++i) {
+    const Outcome outcome = plan_.outcomes[i];
+    ++counters_.outcomes[static_cast<std::size_t>(outcome)];
+    ++traffic.outcomes[static_cast<std::size_t>(outcome)];
+    if (outcome == Outcome::kNoSpace || outcome == Outcome::kOverQuota ||
+        outcome == Outcome::kNotAdmitted)
+      gone_.left(put.keys[i], ns, MissCause::kRefused, now_);
+  }
+}
+
 void Node::answer_put(const event::PutStart& put, const ClientRecord& client, bool no_space,
                       std::uint32_t first_grant, NodeEffects& effects) {
   NodeAnswer& to = answer(effects, put.client, put.request, RequestCode::kPutStart);
@@ -254,7 +273,7 @@ void Node::answer_put(const event::PutStart& put, const ClientRecord& client, bo
   to.first_outcome = static_cast<std::uint32_t>(effects.outcomes.size());
   to.count = static_cast<std::uint32_t>(put.keys.size());
   effects.outcomes.insert(effects.outcomes.end(), plan_.outcomes.begin(), plan_.outcomes.end());
-  for (const Outcome outcome : plan_.outcomes) ++counters_.outcomes[static_cast<int>(outcome)];
+  count_outcomes(put);
   std::string text;
   if (no_space) text = describe_pool(*classes_.find(slot_pages_for(put.value_len)));
   if (plan_.over_quota) {

@@ -14,6 +14,8 @@
 #include "base/ids.h"
 #include "protocol/node/node_machine.h"
 #include "protocol/node/size_classes.h"
+#include "segment/missed_ring.h"
+#include "segment/report_counters.h"
 #include "segment/touch_ring.h"
 
 namespace orlop::protocol {
@@ -23,7 +25,10 @@ struct ClientRecord {
   segment::ChannelView channel;
   std::string name;
   segment::TouchReader touches;
-  bool dead = false;       // pidfd fired: its ledger and touches no longer count
+  segment::MissedReader missed;
+  segment::ReportCounters reported;  // the highest values read; what grows is added to the sums
+  MonoNs since = 0;                  // this server has had it
+  bool dead = false;                 // pidfd fired: its ledger and touches no longer count
   bool fork_open = false;  // dead, but a forked child may still write into its Prepared slots
   bool lost = false;       // no socket; the process may live
   bool checking = false;   // one of its mismatch reports is being checked
@@ -40,6 +45,7 @@ struct PutRecord {
   PutId id;
   ClientRecord* client = nullptr;  // stays while it has open puts
   NamespaceIndex ns;  // of its put_start; a flush since then makes its commit answer `flushed`
+  std::optional<std::uint32_t> row;  // none: flushed before a restart
   MonoNs started = 0;
   std::uint64_t slot_bytes = 0;
   // A key of it has, or had, another writer: its commit must look whether the key is stored by now.
@@ -48,6 +54,13 @@ struct PutRecord {
   bool contended = false;
   std::uint32_t open_slots = 0;  // Prepared
   std::vector<SlotId> leaders;   // first members of its groups that are not ended
+};
+
+// One row of the namespace table.
+struct NamespaceRecord {
+  NamespaceTraffic traffic;
+  NamespaceIndex flushed_index;  // that of before the last flush; 0: none by this server
+  std::uint32_t family = 0;      // number of the family in Node::families_
 };
 
 // By put id, hence by client and then by its sequence.

@@ -18,6 +18,10 @@ Result<void> Recovery::run(std::vector<NodeMachine::HandedOver> clients) {
     record.channel = handed.channel;
     record.name = std::move(handed.name);
     record.touches = segment::TouchReader(handed.channel);
+    record.missed = segment::MissedReader(handed.channel);
+    // Told to the server before this one: not in our sums.
+    record.reported = segment::load_counters(handed.channel.report());
+    record.since = now_;
     if (!node_.clients_.emplace(handed.client, std::move(record)).second)
       return fail(ErrorCode::kCorrupt, "the keeper handed over one client twice");
   }

@@ -202,6 +202,7 @@ PutRecord& Recovery::put_of(const Found& member) {
     record.id = id;
     record.client = &node_.clients_.at(owner_of(id));
     record.ns = row.load_ns();
+    record.row = node_.row_of(record.ns);
     record.started = now_;
     record.slot_bytes = node_.slot_bytes_of(SlotId{member.slot});
     record.contended = true;

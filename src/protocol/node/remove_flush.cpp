@@ -17,6 +17,7 @@ void Node::handle(const event::Remove& e, MonoNs now, NodeEffects& effects) {
                  std::move(*text));
     return;
   }
+  drain_all_missed(kMissedPerEvent);
   const NamespaceIndex ns = area_.current_index(e.row);
   std::uint64_t doomed = 0;
   for (const KeyId& key : e.keys) {
@@ -24,7 +25,7 @@ void Node::handle(const event::Remove& e, MonoNs now, NodeEffects& effects) {
     const SlotId slot = segment::index_find(area_, area_.index_word(), key, ns).slot;
     if (!slot) continue;
     const SlotId leader{links_[slot.value].leader};
-    doomed += drop_group_of_put(leader);
+    doomed += drop_group_of_put(leader, MissCause::kRemoved);
   }
   counters_.removed_slots += doomed;
   answer(effects, e.client, e.request, RequestCode::kRemove).args[0] = doomed;
@@ -47,6 +48,7 @@ bool Node::advance_namespace(NamespaceRow row) {
   if (!index) return false;
   last_row_ = {0, 0};
   current_rows_.erase(area_.current_index(row).value);
+  rows_[row.value].flushed_index = area_.current_index(row);
   area_.namespace_row(row).current_index.store(index->value, std::memory_order_release);
   current_rows_.emplace(index->value, row.value);
   row_slots_[row.value] = 0;
@@ -61,6 +63,7 @@ void Node::handle(const event::Flush& e, MonoNs now, NodeEffects& effects) {
                  std::move(*text));
     return;
   }
+  drain_all_missed(kMissedPerEvent);
   const segment::NamespaceTableRow& wanted = area_.namespace_row(e.row);
   std::uint64_t flushed = 0;
   bool exhausted = false;
@@ -100,7 +103,8 @@ void Node::flush_slice() {
       const SlotRow& row = area_.slot(slot);
       if (!row.load_word(std::memory_order_relaxed).readable() || is_current(row.load_ns()))
         continue;
-      counters_.flushed_slots += drop_group_of_put(SlotId{links_[slot.value].leader});
+      counters_.flushed_slots +=
+          drop_group_of_put(SlotId{links_[slot.value].leader}, MissCause::kFlushed);
     }
     if (flush_ordinal_ < slots) return;
     ++flush_slab_;

@@ -13,6 +13,10 @@ void Node::touched(SlotId slot, std::uint16_t recency, SlotId* last) {
   if (!known_slot(slot)) return;  // a client writes what it likes
   const SlotWord word = area_.slot(slot).load_word(std::memory_order_relaxed);
   if (!word.readable()) return;
+  if (const auto row = row_of(area_.slot(slot).load_ns())) {
+    ++rows_[*row].traffic.touches;
+    rows_[*row].traffic.last_hit = now_;
+  }
   const SlotId leader{links_[slot.value].leader};
   if (leader != *last) policy_->accessed(leader);
   *last = leader;

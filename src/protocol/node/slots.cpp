@@ -19,10 +19,11 @@ void Node::unhold(SlotId slot) {
 
 // ---- Prepared ----
 
-void Node::free_prepared(SlotId slot, PutRecord& put) {
+void Node::free_prepared(SlotId slot, PutRecord& put, MissCause cause) {
   const SlotRow& row = area_.slot(slot);
   const SlotWord before = row.load_word(std::memory_order_relaxed);
   CHECK(before.state == SlotState::kPrepared);
+  remember_gone(slot, cause);
   prepared_ended(slot, row.load_key(), row.load_ns(), put);
   store_word(slot, before, {before.generation, SlotState::kFree, 0, before.recency});
   allocator_.give_back(slot);
@@ -31,10 +32,16 @@ void Node::free_prepared(SlotId slot, PutRecord& put) {
 
 // ---- leaving ----
 
-void Node::doom_slot(SlotId slot) {
+void Node::remember_gone(SlotId slot, MissCause cause) {
+  const SlotRow& row = area_.slot(slot);
+  gone_.left(row.load_key(), row.load_ns(), cause, now_);
+}
+
+void Node::doom_slot(SlotId slot, MissCause cause) {
   SlotRow& row = area_.slot(slot);
   const SlotWord before = row.load_word(std::memory_order_relaxed);
   CHECK(before.readable());
+  remember_gone(slot, cause);
   store_word(slot, before,
              {before.generation, SlotState::kRetiring, segment::kFlagDoomed, before.recency});
   // The key may be put again at once: its entry goes in the same step.
@@ -67,18 +74,18 @@ void Node::collect_members(SlotId leader, std::vector<SlotId>& out) const {
 
 // Order: as the members come. Wherever it stops, recovery finds a doomed or a missing member and
 // drops the rest; the group's Prepared members had their commit posted, nobody writes them.
-std::uint64_t Node::drop_group(SlotId leader, PutRecord* put) {
+std::uint64_t Node::drop_group(SlotId leader, PutRecord* put, MissCause cause) {
   collect_members(leader, members_);
   unmark(leader);
   std::uint64_t doomed = 0;
   for (const SlotId member : members_) {
     const SlotWord word = area_.slot(member).load_word(std::memory_order_relaxed);
     if (word.readable()) {
-      doom_slot(member);
+      doom_slot(member, cause);
       ++doomed;
     } else {
       CHECK(put != nullptr, "a Prepared slot belongs to an open put");
-      free_prepared(member, *put);
+      free_prepared(member, *put, cause);
     }
   }
   if (doomed > 0) policy_->removed(leader);
@@ -86,9 +93,10 @@ std::uint64_t Node::drop_group(SlotId leader, PutRecord* put) {
 }
 
 // For acts that find a group by its readable members. Its put is open only if it is partly ready.
-std::uint64_t Node::drop_group_of_put(SlotId leader) {
+std::uint64_t Node::drop_group_of_put(SlotId leader, MissCause cause) {
   const auto put = puts_.find(area_.slot(leader).load_put());
-  const std::uint64_t doomed = drop_group(leader, put == puts_.end() ? nullptr : &put->second);
+  const std::uint64_t doomed =
+      drop_group(leader, put == puts_.end() ? nullptr : &put->second, cause);
   if (put != puts_.end()) sweep_put(put);
   return doomed;
 }
