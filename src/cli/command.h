@@ -18,6 +18,7 @@ using Action = std::function<ExitCode()>;
 void register_version(CLI::App& app, Action& chosen);
 void register_serve(CLI::App& app, Action& chosen);
 void register_status(CLI::App& app, Action& chosen);
+void register_doctor(CLI::App& app, Action& chosen);
 void register_demo(CLI::App& app, Action& chosen);
 void register_replay(CLI::App& app, Action& chosen);
 void register_bench(CLI::App& app, Action& chosen);

@@ -147,4 +147,42 @@ std::vector<NamespaceSplit> find_namespace_splits(const Json& namespaces) {
   return splits;
 }
 
+std::optional<NearestNamespace> nearest_namespace(const Json& namespaces, const Json& descriptor) {
+  const Json wanted_row = {{"descriptor", descriptor}};
+  const Group wanted{&at(wanted_row, "descriptor"), {&wanted_row}};
+  std::optional<NearestNamespace> best;
+  if (!namespaces.is_array()) return best;
+  for (const Json& ns : namespaces) {
+    if (!at(ns, "descriptor").is_object()) continue;
+    const Group known{&at(ns, "descriptor"), {&ns}};
+    auto differences = differences_of(wanted, known);
+    if (best && differences.size() >= best->differences.size()) continue;
+    best = NearestNamespace{name_of(known), std::move(differences)};
+  }
+  return best;
+}
+
+Json without_doctor(Json status) {
+  std::uint64_t stored = 0, read = 0;
+  Json others = Json::array();
+  for (const Json& ns : array_at(status, "namespaces")) {
+    if (text(at(ns, "descriptor"), "engine") != kDoctorEngine) {
+      others.push_back(ns);
+      continue;
+    }
+    stored += number(ns, "keys_stored");
+    read += number(ns, "touches");
+  }
+  const auto subtract = [&status](const char* part, const char* field, std::uint64_t by) {
+    const auto value = known_number(at(status, part), field);
+    if (value) status[part][field] = *value - std::min(*value, by);
+  };
+  for (const char* field : {"gets", "keys_asked", "keys_hit"}) subtract("traffic", field, read);
+  for (const char* field : {"puts", "keys_put", "keys_stored"}) subtract("traffic", field, stored);
+  subtract("counters", "keys_offered", stored);
+  subtract("counters", "clients_attached", stored);
+  if (at(status, "namespaces").is_array()) status["namespaces"] = std::move(others);
+  return status;
+}
+
 }  // namespace orlop::cli

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,25 @@ struct NamespaceSplit {
   std::uint64_t pages = 0;      // readable in the written ones
 };
 
+// The engine of the namespace in which `orlop doctor` makes its round trip.
+inline constexpr char kDoctorEngine[] = "orlop-doctor";
+
 // namespaces: that part of /status.json. A namespace counts as asked and not written when its
 // misses say that the key is in another one, or when it has misses, no hit and never held a page.
 // In the order of the node's list; empty when nobody writes anything.
 std::vector<NamespaceSplit> find_namespace_splits(const nlohmann::ordered_json& namespaces);
+
+struct NearestNamespace {
+  std::string name;                      // as in NamespaceSplit
+  std::vector<std::string> differences;  // descriptor first; empty: the same
+};
+// Of the node's namespaces the one with the fewest differing fields, the first of equals; none when
+// the node has none.
+std::optional<NearestNamespace> nearest_namespace(const nlohmann::ordered_json& namespaces,
+                                                  const nlohmann::ordered_json& descriptor);
+
+// The status as it would be had doctor never run: without its namespace, and without its own puts
+// and reads in the sums (each run stores one page there and reads it once).
+nlohmann::ordered_json without_doctor(nlohmann::ordered_json status);
 
 }  // namespace orlop::cli
