@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values whose bytes can be checked without a second copy of each in memory.
+
+Value i of a size is the window of one random text that begins at byte 64 * i. Windows differ
+everywhere, so stale or misplaced bytes never compare equal; and checking 64 values reads little more
+memory than checking one, so that it does not empty the caches between two timed calls.
+"""
+
+import ctypes
+import random
+
+STEP = 64
+_libc = ctypes.CDLL(None)
+_libc.memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+_libc.memcmp.restype = ctypes.c_int
+
+
+def address_of(buffer) -> int:
+    """Of a writable buffer object."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+
+
+class Values:
+    def __init__(self, size: int, count: int):
+        self.size = size
+        self.count = count
+        # The same in every process: the seed is the size.
+        self.text = bytearray(random.Random(size).randbytes(size + STEP * count))
+        self._address = address_of(self.text)
+
+    def view(self, i: int) -> memoryview:
+        return memoryview(self.text)[STEP * i : STEP * i + self.size]
+
+    def check(self, i: int, address: int, what: str) -> None:
+        """Compares memory at `address` with value i."""
+        if _libc.memcmp(address, self._address + STEP * i, self.size) != 0:
+            raise RuntimeError(f"{what}: wrong bytes of value {i}, {self.size} bytes long")
+
+
+def keys(tag: str, count: int) -> list[str]:
+    """`count` keys of 16 characters that begin with `tag` (at most 6 characters) and share no order."""
+    spread = random.Random(tag)
+    return [f"{tag:_<6}{i:05}{spread.randrange(10**5):05}" for i in range(count)]
