@@ -20,9 +20,11 @@ struct ClientAccess {
   static Result<void> usable(const Client& client, const ReadPlan& plan);
   static Result<void> usable(const PutPlan& plan);
   static Result<void> usable(const ReadPlan& plan);
+  static Result<void> usable(const Future& future);  // kForkedChild; a default-made one may be used
   static Result<void> check_cohort(const ClientCore& core,
                                    std::span<const NamespaceState* const> ranks);
 
+  static ClientCore& core(const Client& client) { return *client.core_; }  // requires: usable
   static NamespaceState* state(const Namespace& ns) { return ns.state_.get(); }
   static std::shared_ptr<PutPlanState>& state(PutPlan& plan) { return plan.state_; }
   static FutureState* state(const Future& future) { return future.state_.get(); }

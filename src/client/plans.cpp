@@ -69,6 +69,11 @@ Result<void> ClientAccess::usable(const ReadPlan& plan) {
   return {};
 }
 
+Result<void> ClientAccess::usable(const Future& future) {
+  if (future.state_ != nullptr && future.state_->core->forked()) return forked_child();
+  return {};
+}
+
 Result<void> ClientAccess::usable(const Client& client, const PutPlan& plan) {
   if (auto checked = usable(client); !checked) return checked;
   if (auto checked = usable(plan); !checked) return checked;

@@ -22,7 +22,7 @@ def parse(text):
         line = line.split("#")[0].strip()
         if not line:
             continue
-        match = re.fullmatch(r"([a-z]+):\s*(.*)", line)
+        match = re.fullmatch(r"([a-z_]+):\s*(.*)", line)
         if not match:
             raise ValueError(f"{TABLE}:{number}: not `room: rooms`: {line}")
         name, words = match[1], match[2].split()

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "c_api/handles.h"
+
+namespace orlop::c_api {
+
+std::string_view to_string(Kind kind) {
+  switch (kind) {
+    case Kind::kClient:
+      return "client";
+    case Kind::kNamespace:
+      return "namespace";
+    case Kind::kPutPlan:
+      return "put plan";
+    case Kind::kFuture:
+      return "future";
+    case Kind::kGetHandle:
+      return "get handle";
+    case Kind::kReadPlan:
+      return "read plan";
+    case Kind::kFreed:
+      return "a freed handle";
+  }
+  return "no handle of this library";
+}
+
+Result<void> check_out(std::string_view argument, const void* out) {
+  if (out != nullptr) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              std::string(argument) + ": is NULL; give a place for the result");
+}
+
+}  // namespace orlop::c_api
