@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "node/inspect_json.h"
 #include "node/metrics.h"
 #include "node/status_json.h"
 
@@ -20,9 +21,9 @@ constexpr char kMetricsType[] = "text/plain; version=0.0.4; charset=utf-8";
 
 class AdminServer::Http : public httplib::Server {
  public:
-  Http(FileDescriptor socket, runtime::SnapshotPort& port,
+  Http(FileDescriptor socket, runtime::SnapshotPort& port, runtime::InspectPort& inspections,
        std::vector<std::pair<std::string, std::string>> configuration)
-      : port_(port), configuration_(std::move(configuration)) {
+      : port_(port), inspections_(inspections), configuration_(std::move(configuration)) {
     new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
     set_keep_alive_max_count(100);
     set_read_timeout(5);
@@ -65,21 +66,48 @@ class AdminServer::Http : public httplib::Server {
     serve("/healthz", "text/plain", [](const runtime::NodeSnapshot&) { return "ok\n"; });
     Get("/readyz", [this](const httplib::Request&, httplib::Response& response) {
       const Snapshot snapshot = port_.take(kSnapshotLimit);
-      const bool ready = snapshot != nullptr && !snapshot->stopping;
-      response.status = ready ? 200 : 503;
-      response.set_content(ready ? "ready\n" : "not ready\n", "text/plain");
+      const char* const why = why_not_ready(snapshot.get());
+      response.status = why == nullptr ? 200 : 503;
+      response.set_content(
+          why == nullptr ? "ready\n" : "not ready: " + std::string(why) + "\n", "text/plain");
+    });
+    Get("/inspect/([^/]*)", [this](const httplib::Request& request, httplib::Response& response) {
+      inspect(request.matches[1].str(), request.params, response);
     });
   }
 
+  // Null: it is ready.
+  static const char* why_not_ready(const runtime::NodeSnapshot* snapshot) {
+    if (snapshot == nullptr) return "the server does not answer";
+    if (snapshot->stopping) return "stopping";
+    if (snapshot->gauges.draining) return "draining, new puts are not admitted";
+    return nullptr;
+  }
+
+  void inspect(const std::string& what, const httplib::Params& parameters,
+               httplib::Response& response) {
+    const auto refuse = [&response](const Error& error) {
+      response.status = error.code == ErrorCode::kInvalidArgument ? 400 : 503;
+      response.set_content(error.message + "\n", "text/plain");
+    };
+    const auto question = parse_inspection(what, parameters);
+    if (!question) return refuse(question.error());
+    const auto answer = inspections_.ask(*question, kSnapshotLimit);
+    if (!answer) return refuse(answer.error());
+    response.set_content(inspection_json(*answer), "application/json");
+  }
+
   runtime::SnapshotPort& port_;
+  runtime::InspectPort& inspections_;
   std::vector<std::pair<std::string, std::string>> configuration_;
   std::thread thread_;
 };
 
 AdminServer::AdminServer(FileDescriptor socket, runtime::SnapshotPort& port,
+                         runtime::InspectPort& inspections,
                          std::vector<std::pair<std::string, std::string>> configuration) {
   if (!socket) return;
-  http_ = std::make_unique<Http>(std::move(socket), port, std::move(configuration));
+  http_ = std::make_unique<Http>(std::move(socket), port, inspections, std::move(configuration));
 }
 
 AdminServer::~AdminServer() = default;

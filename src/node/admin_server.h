@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// HTTP for people and monitors: /metrics, /healthz, /readyz, /status.json.
+// HTTP for people and monitors: /metrics, /healthz, /readyz, /status.json, /inspect/...
+// (inspect_json.h). Nothing here changes the node: whoever reaches the address may only look.
 //
 // Runs on threads of its own over the keeper's listening socket; everything it shows is a snapshot
 // that the server's thread made (runtime/snapshot.h). A server that does not answer within
@@ -14,6 +15,7 @@
 
 #include "base/ids.h"
 #include "platform/file_descriptor.h"
+#include "runtime/inspect_port.h"
 #include "runtime/snapshot.h"
 
 namespace orlop::node {
@@ -22,8 +24,9 @@ inline constexpr MonoNs kSnapshotLimit = 2 * kNsPerSecond;
 
 class AdminServer {
  public:
-  // socket: may be none, then nothing is served. port outlives this object.
+  // socket: may be none, then nothing is served. The ports outlive this object.
   AdminServer(FileDescriptor socket, runtime::SnapshotPort& port,
+              runtime::InspectPort& inspections,
               std::vector<std::pair<std::string, std::string>> configuration);
   // Ends the listening socket for all who hold it (a graceful stop ends the keeper too). A server
   // that ends otherwise leaves it to the kernel, so that the next one can use it.

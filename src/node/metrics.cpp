@@ -103,6 +103,7 @@ void add_memory(Families& f, const runtime::NodeSnapshot& s) {
   f.gauge("orlop_doomed_slots", "Slots to be freed as soon as nobody pins them.", g.doomed_slots);
   f.gauge("orlop_pinned_groups", "Groups found pinned by the last scans.", g.pinned_groups);
   f.gauge("orlop_open_puts", "Puts between put_start and the end; 0 when idle.", g.open_puts);
+  f.gauge("orlop_draining", "1: new puts are not admitted (`orlop drain`).", g.draining ? 1 : 0);
   f.gauge("orlop_waiting_puts", "Puts that wait for space; 0 when idle.", g.waiting_puts);
   f.gauge("orlop_pin_cap_bytes", "What one client may pin now.", g.pin_cap_bytes);
   f.gauge("orlop_index_entries", "Entries of the key index.", g.index_entries);

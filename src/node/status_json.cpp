@@ -175,7 +175,7 @@ std::string status_json(const runtime::NodeSnapshot& s, const ProcessMemory& mem
                     {"abi", segment::kAbiVersion},
                     {"segment_id", std::to_string(s.segment.value)},
                     {"incarnation", std::to_string(s.incarnation.value)},
-                    {"state", s.stopping ? "stopping" : "ready"},
+                    {"state", s.stopping ? "stopping" : (s.gauges.draining ? "draining" : "ready")},
                     {"uptime_seconds", seconds(since(s.taken, s.keeper_started))},
                     {"server_uptime_seconds", seconds(since(s.taken, s.server_started))},
                     {"restarts", s.restarts},

@@ -240,6 +240,9 @@ void ServerLoop::serve_threads() {
   }
   wake_answered();
   if (const std::uint64_t ticket = snapshots_.wanted()) snapshots_.deliver(ticket, snapshot());
+  inspections_.serve([this](const protocol::InspectQuestion& question) {
+    return machine_->inspect(question, now_);
+  });
 }
 
 std::shared_ptr<NodeSnapshot> ServerLoop::snapshot() const {

@@ -14,7 +14,7 @@
 //     pipe has ended.
 // Sleep: store node_sleeping, full fence, look at all rings again, epoll_wait. Clients: store tail,
 //   full fence, read node_sleeping, ring. Spinning before it: none with <= 2 CPUs, else adaptive.
-// Thread: create(), run() and the destructor on one; snapshots() any other.
+// Thread: create(), run() and the destructor on one; snapshots() and inspections() any other.
 #pragma once
 
 #include <sys/types.h>
@@ -33,6 +33,7 @@
 #include "protocol/attach/attach_machine.h"
 #include "protocol/node/node_machine.h"
 #include "protocol/node/request_decoder.h"
+#include "runtime/inspect_port.h"
 #include "runtime/served_client.h"
 #include "runtime/server_start.h"
 #include "runtime/snapshot.h"
@@ -76,6 +77,7 @@ class ServerLoop {
   Result<void> run();
 
   SnapshotPort& snapshots() { return snapshots_; }
+  InspectPort& inspections() { return inspections_; }
   const SegmentMap& segment() const { return segment_; }
   const StartReport& start_report() const { return start_report_; }
   // The admin socket of the keeper, once; may be none.
@@ -188,6 +190,7 @@ class ServerLoop {
   EpollLoop epoll_;
   EventFd wake_;  // snapshots and verified values
   SnapshotPort snapshots_{wake_};
+  InspectPort inspections_{wake_};
   std::unique_ptr<ValueVerifier> verifier_;
   std::vector<protocol::event::ValueVerified> verified_;
 

@@ -167,6 +167,8 @@ InspectAnswer Inspector::operator()(const question::Key& q) {
     facts.slot = facts_of(slot);
     describe_group(slot, facts);
     describe_holders(slot, facts.slot->word.generation, facts);
+  } else {
+    facts.left = node_.gone_.find(q.key, ns, now_);
   }
   const segment::NamespaceTableRow& own = area.namespace_row(q.row);
   for (std::uint32_t r = 0; r < node_.rows_used_; ++r) {

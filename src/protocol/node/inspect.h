@@ -17,6 +17,7 @@
 
 #include "base/ids.h"
 #include "orlop/error.h"
+#include "protocol/node/missed_keys.h"
 #include "segment/geometry.h"
 #include "segment/slot_row.h"
 #include "segment/slot_word.h"
@@ -36,8 +37,8 @@ struct SlotSums {
 };
 // Slots that are not Free, by id. after: of the answer before, 0 begins.
 struct SlotList {
-  SlotId after;
-  std::optional<NamespaceRow> row;     // its current contents only
+  SlotId after{};
+  std::optional<NamespaceRow> row{};   // its current contents only
   std::uint32_t limit = kInspectRows;  // at most kInspectRows count
 };
 struct Key {
@@ -115,6 +116,8 @@ struct KeyFacts {
   bool node_pinned = false;  // its checksum is being checked
   // Other namespaces of the family (other ranks) that hold the same page.
   std::vector<NamespaceRow> also_in;
+  // Not present: why and when it left, if the node still remembers.
+  std::optional<GoneKeys::Gone> left;
 };
 
 struct ClientFacts {

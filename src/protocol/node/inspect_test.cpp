@@ -233,6 +233,19 @@ TEST_F(InspectTest, Absent_key_says_which_ranks_have_it) {
   EXPECT_THAT(about(key(2)).also_in, IsEmpty());
 }
 
+TEST_F(InspectTest, Key_that_left_says_why_and_when) {
+  world.put(client, ns, {key(1)});
+  EXPECT_FALSE(about(key(1)).left.has_value());
+  world.step(event::Remove{client, world.next_request(), ns, std::vector{key(1)}});
+  world.now += 7 * kNsPerSecond;
+  const KeyFacts facts = about(key(1));
+  EXPECT_FALSE(facts.slot.has_value());
+  ASSERT_TRUE(facts.left.has_value());
+  EXPECT_EQ(facts.left->cause, MissCause::kRemoved);
+  EXPECT_EQ(facts.left->age, 7 * kNsPerSecond);
+  EXPECT_FALSE(about(key(2)).left.has_value());
+}
+
 TEST_F(InspectTest, Members_of_a_huge_group_are_cut_but_counted) {
   world.put(client, ns, keys(1, 300), {.groups = {300}});
   const KeyFacts facts = about(key(300));
