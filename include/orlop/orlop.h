@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Orlop's C API (C99): an engine worker's door to the node of its host.
 //
-//   orlop_client_options options = {.struct_size = sizeof options, .name =
-//   orlop_text_of("worker")}; orlop_client *client = NULL; if (orlop_open(&options, &client) !=
-//   ORLOP_OK) puts(orlop_error_message()); orlop_namespace *ns = NULL;
+//   orlop_client_options options = {.struct_size = sizeof options};
+//   orlop_client* client = NULL;
+//   if (orlop_open(&options, &client) != ORLOP_OK) puts(orlop_error_message());
+//   orlop_namespace* ns = NULL;
 //   orlop_open_namespace_json(client, orlop_text_of(descriptor_json), &ns);
 //   // write: reserve, copy, commit
-//   orlop_put_plan *plan = NULL;
 //   orlop_put_start(client, ns, &keys, NULL, &plan);
 //   for (size_t i = 0; i < orlop_put_plan_size(plan); ++i)
 //     if (orlop_put_plan_outcome(plan, i) == ORLOP_OUTCOME_PREPARED)
@@ -27,27 +27,26 @@
 //          It stays until the next failing call of this thread; a call that succeeds leaves it.
 //          After an error nothing is reserved or changed, and `out` parameters are NULL.
 //          A miss, a value that exists, a full pool are answers, not errors.
-// NULL     Any handle or pointer may be NULL: the call answers ORLOP_INVALID_ARGUMENT and names it
-//          (calls that return a value and no status: 0). Where NULL has a meaning, it is said.
+// NULL     Any handle or pointer may be NULL: the call answers ORLOP_INVALID_ARGUMENT and names
+//          it (calls that return a value and no status: 0). Where NULL has a meaning, it is said.
 //          A handle of the wrong kind (a cast) answers ORLOP_WRONG_STATE.
-// Owning   What a call gives through `out` is the caller's, until the _free of its type;
-// _free(NULL)
-//          does nothing. Ending (commit, abort, transfer, cancel, release, close) is not freeing:
-//          an ended object still answers ORLOP_WRONG_STATE to every use, and is then freed. Freeing
-//          an object that is not ended ends it: a put is aborted, a handle cancelled, views are
+// Owning   What a call gives through `out` is the caller's, until the _free of its type, which
+//          takes NULL too. Ending (commit, abort, transfer, cancel, release, close) is not
+//          freeing: an ended object answers ORLOP_WRONG_STATE to every use, and is then freed.
+//          Freeing what has not ended ends it: a put is aborted, a handle cancelled, views are
 //          released, a client closed; a future is only forgotten, its commit goes on. Free in any
 //          order. Using a handle after its _free is undefined, as with free().
 //          Arguments (keys, texts, options, arrays) are read during the call and never kept.
-// Threads  orlop_client, orlop_namespace and orlop_future: any threads at once, but nobody may free
-//          one while another thread is in a call with it. A plan or handle: one thread at a time.
-// Fork     In a forked child every call with a handle of the parent answers ORLOP_FORKED_CHILD, and
-//          _free frees only the child's copy of the handle. Open a new client in the child.
+// Threads  orlop_client, orlop_namespace and orlop_future: any threads at once, but nobody may
+//          free one while another thread is in a call with it. A plan or handle: one thread at a
+//          time. A thread in a call must not be cancelled (pthread_cancel).
+// Fork     In a forked child every call with a handle of the parent answers ORLOP_FORKED_CHILD,
+//          and _free frees only the child's copy. Open a new client in the child.
 // Unload   The library cannot be unloaded: dlclose() returns and leaves it in place, because its
 //          threads and thread-exit handlers may still run its code.
 // Structs  `struct_size` comes first; set it to sizeof. A struct of an older header is shorter:
-// what
-//          it lacks has its default (for results: is not written). One of a newer header is longer:
-//          as an argument it is accepted while the unknown tail is zero and else refused by name;
+//          what it lacks has its default (in a result: is not written). One of a newer header is
+//          longer: as an argument it is accepted while the unknown tail is zero and else refused;
 //          of a result the unknown tail is zeroed. Zero is every field's default.
 // Texts    UTF-8 with a length, no terminator needed; {NULL, 0} is the empty one.
 #pragma once

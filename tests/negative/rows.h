@@ -46,6 +46,7 @@ enum class Item {
   kNoNode,
   kNodeStartsLater,
   kKeeperKilled,
+  kCallFromC,  // what only a caller of orlop.h can do; not asked of the C++ client
   kCount
 };
 
@@ -72,6 +73,9 @@ Rows space_rows();
 Rows client_fault_rows();
 Rows server_fault_rows();
 Rows absence_rows();
+// Through the C API only, together with the rows above that call the client.
+Rows c_rows();
+Rows c_handle_rows();
 
 // The error of any result; success when it has none.
 template <class T>

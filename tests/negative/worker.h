@@ -10,6 +10,9 @@
 #include <vector>
 
 #include "orlop/client.h"
+#ifdef ORLOP_THROUGH_C
+#include "c_client.h"  // Client, PutPlan ... of this namespace are made of calls of orlop.h
+#endif
 
 namespace orlop::negative_test {
 
