@@ -18,10 +18,18 @@ using Action = std::function<ExitCode()>;
 void register_version(CLI::App& app, Action& chosen);
 void register_serve(CLI::App& app, Action& chosen);
 void register_status(CLI::App& app, Action& chosen);
+void register_inspect(CLI::App& app, Action& chosen);
+void register_flush(CLI::App& app, Action& chosen);
+void register_remove(CLI::App& app, Action& chosen);
+void register_drain(CLI::App& app, Action& chosen);
 void register_doctor(CLI::App& app, Action& chosen);
+void register_top(CLI::App& app, Action& chosen);
 void register_demo(CLI::App& app, Action& chosen);
 void register_replay(CLI::App& app, Action& chosen);
 void register_bench(CLI::App& app, Action& chosen);
+// These two describe the whole of app when they run.
+void register_completion(CLI::App& app, Action& chosen);
+void register_man(CLI::App& app, Action& chosen);
 
 // "orlop NAME: MESSAGE" on stderr; the error's exit code.
 ExitCode report_error(const char* name, const Error& error);

@@ -29,9 +29,8 @@ Check found(const NodeLook& look) {
     return check;
   }
   const std::string state = text(look.status, "state");
-  const bool draining = at(look.status, "draining") == Json(true);
-  check.finding = state + (draining ? ", draining" : "") + "; keeper pid " +
-                  count(look.status, "keeper_pid") + ", up " +
+  const bool draining = is_draining(look.status);
+  check.finding = state + "; keeper pid " + count(look.status, "keeper_pid") + ", up " +
                   duration(look.status, "uptime_seconds");
   check.figures = {{"state", state},
                    {"draining", draining},

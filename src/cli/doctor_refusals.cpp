@@ -26,7 +26,7 @@ std::uint64_t sum_over(const Json& list, const char* field) {
 }
 
 void draining(const Json& status, std::vector<Check>& out) {
-  if (at(status, "draining") != Json(true)) return;
+  if (!is_draining(status)) return;
   out.push_back({.name = "draining",
                  .verdict = Verdict::kWarning,
                  .finding = "the node drains: it takes no new puts, reads go on",

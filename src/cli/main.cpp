@@ -34,6 +34,7 @@ int parse_and_run(int argc, char** argv) {
   register_serve(app, chosen);
   register_demo(app, chosen);
   register_status(app, chosen);
+  register_top(app, chosen);
   register_doctor(app, chosen);
   register_replay(app, chosen);
   register_bench(app, chosen);

@@ -54,6 +54,10 @@ std::uint64_t sum_of(const Json& object) {
   return sum;
 }
 
+bool is_draining(const Json& status) {
+  return at(status, "draining") == Json(true) || at(status, "state") == Json("draining");
+}
+
 std::string count(const Json& json, std::string_view field) {
   const auto value = known_number(json, field);
   return value ? format_count(*value) : "-";

@@ -27,6 +27,9 @@ double seconds(const Json& json, std::string_view field);
 // Sum of an object's numbers, {"never_written": 3, "evicted": 4} -> 7.
 std::uint64_t sum_of(const Json& object);
 
+// The node takes no new puts.
+bool is_draining(const Json& status);
+
 // For people; "-" when unknown.
 std::string count(const Json& json, std::string_view field);     // "1,234"
 std::string bytes(const Json& json, std::string_view field);     // "4.00 KiB"
