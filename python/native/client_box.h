@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C++ client behind a Python Client, shared with everything that it made: a client whose Python
+// object is gone lives on until its plans, views and futures are gone.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <optional>
+#include <set>
+
+#include "errors.h"
+#include "gil.h"
+#include "orlop/client.h"
+#include "platform/fork_guard.h"
+
+namespace orlop::python {
+
+class PlanMemory;
+
+struct ClientBox {
+  ForkGuard guard;
+  PyObject* on_ready = nullptr;  // owned; called with True or False
+  std::set<PlanMemory*> viewed;  // plans with live pages; the GIL guards it
+  // Threads that copy without the GIL: close() waits for them, for a plan that it ended would give
+  // its memory away under the copy. The GIL guards both.
+  int copying = 0;
+  bool closing = false;
+  Client client;
+
+  // Throws orlop.ForkedChild in a forked child.
+  void check_process() const {
+    if (guard.in_forked_child()) [[unlikely]]
+      raise_forked();
+  }
+};
+
+// Gives up the GIL for a copy or a call that copies. Throws Closed once close() was called.
+class CopySection {
+ public:
+  explicit CopySection(ClientBox& box);
+  ~CopySection();
+  CopySection(const CopySection&) = delete;
+  CopySection& operator=(const CopySection&) = delete;
+
+ private:
+  ClientBox& box_;
+  std::optional<GilRelease> others_;
+};
+
+// Requires the GIL, as does letting go of what is returned: closing gives it up while it waits.
+std::shared_ptr<ClientBox> open_client(ClientOptions options, nb::handle on_ready);
+// Ends views that nobody uses, then the client. GIL held; given up in the wait.
+void close_client(ClientBox& box);
+// At the end of the interpreter: closes every client of this process.
+void close_all_clients();
+
+}  // namespace orlop::python
