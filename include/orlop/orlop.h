@@ -40,8 +40,8 @@
 // Threads  orlop_client, orlop_namespace and orlop_future: any threads at once, but nobody may
 //          free one while another thread is in a call with it. A plan or handle: one thread at a
 //          time. A thread in a call must not be cancelled (pthread_cancel).
-// Fork     In a forked child every call with a handle of the parent answers ORLOP_FORKED_CHILD,
-//          and _free frees only the child's copy. Open a new client in the child.
+// Fork     In a forked child every call that would use the parent's client answers
+//          ORLOP_FORKED_CHILD, and _free frees only the child's copy. Open a new client there.
 // Unload   The library cannot be unloaded: dlclose() returns and leaves it in place, because its
 //          threads and thread-exit handlers may still run its code.
 // Structs  `struct_size` comes first; set it to sizeof. A struct of an older header is shorter:

@@ -18,9 +18,9 @@ std::string_view to_string(Kind kind) {
     case Kind::kReadPlan:
       return "read plan";
     case Kind::kFreed:
-      return "a freed handle";
+      return "freed handle";
   }
-  return "no handle of this library";
+  return "pointer to something else";
 }
 
 Result<void> check_out(std::string_view argument, const void* out) {

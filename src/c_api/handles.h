@@ -66,7 +66,7 @@ Result<void> check_handle(std::string_view argument, const HandleType* handle) {
     return fail(ErrorCode::kInvalidArgument, std::string(argument) + ": is NULL; give a " +
                                                  std::string(to_string(HandleType::kOwnKind)));
   if (const Kind kind = kind_of(handle); kind != HandleType::kOwnKind)
-    return fail(ErrorCode::kWrongState, std::string(argument) + ": is " +
+    return fail(ErrorCode::kWrongState, std::string(argument) + ": is a " +
                                             std::string(to_string(kind)) + ", give a " +
                                             std::string(to_string(HandleType::kOwnKind)));
   return {};

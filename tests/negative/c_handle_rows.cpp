@@ -157,14 +157,15 @@ Result<void> wrong_kinds(World& world) {
         << orlop_error_message();
   };
   expect_wrong(orlop_put_commit(open.client, cast<orlop_put_plan>(open.views), nullptr),
-               "plan: is read plan, give a put plan");
+               "plan: is a read plan, give a put plan");
   expect_wrong(orlop_release_views(open.client, cast<orlop_read_plan>(open.plan)),
-               "plan: is put plan, give a read plan");
+               "plan: is a put plan, give a read plan");
   expect_wrong(orlop_cancel_get(open.client, cast<orlop_get_handle>(open.plan)),
-               "handle: is put plan, give a get handle");
-  expect_wrong(orlop_ping(cast<orlop_client>(open.plan)), "client: is put plan, give a client");
+               "handle: is a put plan, give a get handle");
+  expect_wrong(orlop_ping(cast<orlop_client>(open.plan)), "client: is a put plan, give a client");
   std::array<std::uint64_t, 8> nothing{};
-  expect_wrong(orlop_ping(cast<orlop_client>(nothing.data())), "no handle of this library");
+  expect_wrong(orlop_ping(cast<orlop_client>(nothing.data())),
+               "client: is a pointer to something else");
   // A _free of another type leaves the handle as it is.
   orlop_put_plan_free(cast<orlop_put_plan>(open.views));
   EXPECT_EQ(orlop_read_plan_size(open.views), 1U);

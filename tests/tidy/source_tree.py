@@ -8,7 +8,7 @@ import re
 
 CPP_SUFFIXES = (".h", ".cpp", ".c", ".cu")
 SCRIPT_SUFFIXES = (".py", ".sh")
-FOLDERS = ("src", "include", "tests", "bench", "python", "cmake", ".ci")
+FOLDERS = ("src", "include", "tests", "bench", "examples", "python", "cmake", ".ci")
 TOP_FILES = ("CMakeLists.txt", "dev")
 SKIPPED_FOLDERS = ("build", "__pycache__", "node_modules")
 

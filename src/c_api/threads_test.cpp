@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C calls from several threads, on a node inside this process: what the sanitizers look at.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/test_node.h"
+#include "orlop/orlop.h"
+
+namespace orlop::c_api {
+namespace {
+
+constexpr std::size_t kBatch = 4;
+constexpr std::size_t kValueLen = 4096;
+constexpr std::int64_t kPatienceMs = 20'000;
+constexpr const char* kDescriptor =
+    R"({"engine":"test","layout":"test-1/flat","model":"threads","revision":"r1","dtype":"u8",)"
+    R"("page_tokens":16,"value_len":4096})";
+
+// Packed keys "T-RRRR-B" of one batch, and the byte that fills its pages.
+struct Batch {
+  Batch(int thread, int round) : fill(static_cast<unsigned char>(thread * 31 + round)) {
+    const std::string number = std::to_string(10'000 + round).substr(1);
+    for (std::size_t i = 0; i < kBatch; ++i)
+      packed += std::to_string(thread) + "-" + number + "-" + std::to_string(i);
+    keys = {kBatch, nullptr, packed.data(), packed.size() / kBatch};
+  }
+  Batch(const Batch&) = delete;
+  std::string packed;
+  orlop_keys keys{};
+  unsigned char fill;
+};
+
+class CThreads : public ::testing::Test {
+ protected:
+  CThreads() {
+    orlop_client_options options{};
+    options.struct_size = sizeof options;
+    options.socket = orlop_text_of(node_.socket().c_str());
+    options.call_budget_ms = kPatienceMs;
+    EXPECT_EQ(orlop_open(&options, &client_), ORLOP_OK);
+    EXPECT_EQ(orlop_wait_ready(client_, kPatienceMs), ORLOP_OK);
+    EXPECT_EQ(orlop_open_namespace_json(client_, orlop_text_of(kDescriptor), &ns_), ORLOP_OK);
+  }
+  ~CThreads() override {
+    orlop_namespace_free(ns_);
+    orlop_client_free(client_);
+  }
+
+  bool put(int thread, int round) {
+    const Batch batch(thread, round);
+    orlop_put_plan* plan = nullptr;
+    orlop_future* future = nullptr;
+    std::array<orlop_outcome, kBatch> outcomes{};
+    bool good = orlop_put_start(client_, ns_, &batch.keys, nullptr, &plan) == ORLOP_OK;
+    const std::vector<unsigned char> page(kValueLen, batch.fill);
+    for (std::size_t i = 0; i < orlop_put_plan_size(plan); ++i)
+      good = good && orlop_copy_in(plan, i, page.data(), page.size()) == ORLOP_OK;
+    good = good && orlop_put_commit(client_, plan, &future) == ORLOP_OK;
+    good = good &&
+           orlop_future_wait(future, kPatienceMs, outcomes.data(), outcomes.size()) == ORLOP_OK;
+    for (const orlop_outcome outcome : outcomes) good = good && outcome == ORLOP_OUTCOME_STORED;
+    orlop_future_free(future);
+    orlop_put_plan_free(plan);
+    return good;
+  }
+  // All of the batch's pages, right to the last byte; or none when it need not be there.
+  bool read(int thread, int round, bool must_be_there) {
+    const Batch batch(thread, round);
+    orlop_get_handle* handle = nullptr;
+    orlop_read_plan* views = nullptr;
+    bool good = orlop_get_start(client_, ns_, &batch.keys, nullptr, &handle, nullptr) == ORLOP_OK;
+    good = good && orlop_get_transfer(client_, handle, ORLOP_WHOLE_PREFIX, &views) == ORLOP_OK;
+    good = good && (!must_be_there || orlop_read_plan_size(views) == kBatch);
+    for (std::size_t i = 0; i < orlop_read_plan_size(views); ++i) {
+      std::vector<unsigned char> page(kValueLen);
+      good = good && orlop_copy_out(views, i, 0, page.data(), page.size()) == ORLOP_OK;
+      good = good && page == std::vector<unsigned char>(kValueLen, batch.fill);
+    }
+    orlop_read_plan_free(views);
+    orlop_get_handle_free(handle);
+    return good;
+  }
+
+  client::testing::TestNode node_;
+  orlop_client* client_ = nullptr;
+  orlop_namespace* ns_ = nullptr;
+};
+
+TEST_F(CThreads, Share_one_client) {
+  constexpr int kThreads = 4, kRounds = 30;
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int round = 0; round < kRounds; ++round) {
+        if (!put(t, round) || !read(t, round, true)) wrong.fetch_add(1);
+        if (!read((t + 1) % kThreads, round, false)) wrong.fetch_add(1);
+        // The text of an error is that of the thread's own call.
+        if (orlop_copy_done(client_, static_cast<std::uint64_t>(t) + 1'000, 1) == ORLOP_OK ||
+            orlop_ping(nullptr) != ORLOP_INVALID_ARGUMENT)
+          wrong.fetch_add(1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong.load(), 0);
+  orlop_client_stats stats{};
+  stats.struct_size = sizeof stats;
+  EXPECT_EQ(orlop_stats(client_, &stats), ORLOP_OK);
+  EXPECT_EQ(stats.keys_stored, kThreads * kRounds * kBatch);
+  EXPECT_EQ(stats.open_put_plans + stats.open_read_plans + stats.open_handles, 0U);
+}
+
+TEST_F(CThreads, Future_is_waited_for_by_several) {
+  const Batch batch(9, 0);
+  orlop_put_plan* plan = nullptr;
+  orlop_future* future = nullptr;
+  ASSERT_EQ(orlop_put_start(client_, ns_, &batch.keys, nullptr, &plan), ORLOP_OK);
+  ASSERT_EQ(orlop_put_commit(client_, plan, &future), ORLOP_OK);
+  std::atomic<int> stored{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      std::array<orlop_outcome, kBatch> outcomes{};
+      if (orlop_future_wait(future, kPatienceMs, outcomes.data(), outcomes.size()) == ORLOP_OK)
+        stored.fetch_add(outcomes[0] == ORLOP_OUTCOME_STORED ? 1 : 0);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(stored.load(), 3);
+  orlop_future_free(future);
+  orlop_put_plan_free(plan);
+}
+
+// Closing under the calls of others: they answer, whatever it is, and nothing hangs.
+TEST_F(CThreads, Close_meets_calls_of_others) {
+  std::atomic<bool> stop{false};
+  std::atomic<int> rounds{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      for (int round = 0; !stop.load(); ++round) {
+        put(t, round % 50);
+        read(t, round % 50, false);
+        rounds.fetch_add(1);
+      }
+    });
+  }
+  while (rounds.load() < 10) std::this_thread::yield();
+  EXPECT_EQ(orlop_close(client_), ORLOP_OK);
+  const int at_close = rounds.load();
+  while (rounds.load() < at_close + 10) std::this_thread::yield();
+  stop.store(true);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(orlop_ping(client_), ORLOP_CLOSED);
+}
+
+}  // namespace
+}  // namespace orlop::c_api
