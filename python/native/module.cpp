@@ -2,6 +2,7 @@
 // The extension module orlop._native: the C++ client, its plans and views for Python.
 #include <nanobind/nanobind.h>
 
+#include "child.h"
 #include "client.h"
 #include "future.h"
 #include "gil.h"
@@ -20,6 +21,7 @@ NB_MODULE(_native, module) {
   py::bind_put_plan(module);
   py::bind_read_plan(module);
   py::bind_client(module);
+  py::bind_child(module);
   module.def("_in_main_interpreter",
              [] { return PyInterpreterState_Get() == PyInterpreterState_Main(); });
   // Daemon threads are still running then: from here on only this thread takes the GIL in here.

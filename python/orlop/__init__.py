@@ -48,6 +48,7 @@ from orlop.errors import (
     SystemCallFailed,
     WrongState,
 )
+from orlop.node import Node, serve
 from orlop.outcomes import MissReason, Outcome
 
 __all__ = [
@@ -71,6 +72,7 @@ __all__ = [
     "NamespaceDescriptor",
     "NoMemory",
     "NoNode",
+    "Node",
     "Outcome",
     "PackedKeys",
     "PutPlan",
@@ -79,6 +81,7 @@ __all__ = [
     "Stats",
     "SystemCallFailed",
     "WrongState",
+    "serve",
 ]
 
 _atexit.register(_native._close_all)
