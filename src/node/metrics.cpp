@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/metrics.h"
 
-#include <prometheus/metric_family.h>
-#include <prometheus/text_serializer.h>
-
-#include <string_view>
-#include <utility>
-#include <vector>
-
+#include "node/metrics_traffic.h"
 #include "node/status_json.h"
 #include "node/version.h"
 #include "orlop/outcome.h"
@@ -15,73 +9,25 @@
 namespace orlop::node {
 namespace {
 
-using prometheus::ClientMetric;
-using prometheus::MetricFamily;
 using prometheus::MetricType;
-using Labels = std::vector<ClientMetric::Label>;
 
-double seconds(MonoNs ns) {
-  return static_cast<double>(ns) / static_cast<double>(kNsPerSecond);
-}
-
-// Families in the order of the page docs/operations/metrics.md.
-class Families {
- public:
-  void begin(MetricType type, const char* name, const char* help) {
-    families_.push_back({name, help, type, {}});
-  }
-  template <class Number>
-  void add(Labels labels, Number value) {
-    ClientMetric metric;
-    metric.label = std::move(labels);
-    if (families_.back().type == MetricType::Counter) {
-      metric.counter.value = static_cast<double>(value);
-    } else {
-      metric.gauge.value = static_cast<double>(value);
-    }
-    families_.back().metric.push_back(std::move(metric));
-  }
-  template <class Number>
-  void counter(const char* name, const char* help, Number value) {
-    begin(MetricType::Counter, name, help);
-    add({}, value);
-  }
-  template <class Number>
-  void gauge(const char* name, const char* help, Number value) {
-    begin(MetricType::Gauge, name, help);
-    add({}, value);
-  }
-  void summary(const char* name, const char* help, const Histogram& ns) {
-    begin(MetricType::Summary, name, help);
-    ClientMetric metric;
-    metric.summary.sample_count = ns.count();
-    metric.summary.sample_sum = seconds(ns.sum());
-    for (const double percent : {50.0, 95.0, 99.0}) {
-      metric.summary.quantile.push_back({percent / 100, seconds(ns.percentile(percent))});
-    }
-    families_.back().metric.push_back(std::move(metric));
-  }
-  std::string text() const { return prometheus::TextSerializer().Serialize(families_); }
-
- private:
-  std::vector<MetricFamily> families_;
-};
-
-void add_node(Families& f, const runtime::NodeSnapshot& s, const ProcessMemory& memory) {
+void add_node(MetricFamilies& f, const runtime::NodeSnapshot& s, const ProcessMemory& memory) {
   f.begin(MetricType::Gauge, "orlop_build_info", "Always 1; the version is a label.");
   f.add({{"version", kVersion}}, 1);
-  f.gauge("orlop_uptime_seconds", "Since the keeper started.", seconds(s.taken - s.keeper_started));
+  f.gauge("orlop_uptime_seconds", "Since the keeper started.",
+          metric_seconds(s.taken - s.keeper_started));
   f.gauge("orlop_server_uptime_seconds", "Since this server started.",
-          seconds(s.taken - s.server_started));
+          metric_seconds(s.taken - s.server_started));
   f.counter("orlop_server_restarts_total", "Servers that ended and were replaced.", s.restarts);
-  f.gauge("orlop_recovery_seconds", "Time this server's recovery took.", seconds(s.recovery_ns));
+  f.gauge("orlop_recovery_seconds", "Time this server's recovery took.",
+          metric_seconds(s.recovery_ns));
   f.begin(MetricType::Gauge, "orlop_process_private_bytes",
           "Private resident memory of the daemon's processes.");
   f.add({{"process", "server"}}, memory.server_bytes);
   f.add({{"process", "keeper"}}, memory.keeper_bytes);
 }
 
-void add_memory(Families& f, const runtime::NodeSnapshot& s) {
+void add_memory(MetricFamilies& f, const runtime::NodeSnapshot& s) {
   const protocol::NodeGauges& g = s.gauges;
   f.gauge("orlop_value_bytes", "Size of the value area.", s.value_bytes);
   f.gauge("orlop_value_resident_bytes", "Memory the value area takes now.", s.value_resident_bytes);
@@ -111,7 +57,7 @@ void add_memory(Families& f, const runtime::NodeSnapshot& s) {
   f.gauge("orlop_namespaces", "Open namespaces.", g.namespaces);
 }
 
-void add_clients(Families& f, const runtime::NodeSnapshot& s) {
+void add_clients(MetricFamilies& f, const runtime::NodeSnapshot& s) {
   f.gauge("orlop_clients_attached", "Clients with a connection.", s.attached);
   f.gauge("orlop_clients_known", "Clients whose channel is held, lost and dead ones included.",
           s.known);
@@ -129,12 +75,12 @@ void add_clients(Families& f, const runtime::NodeSnapshot& s) {
   each("orlop_client_prepared_bytes", "Bytes a client has reserved for puts.",
        [](const Gauges& g) { return g.prepared_bytes; });
   each("orlop_client_oldest_put_seconds", "Age of a client's oldest open put.",
-       [](const Gauges& g) { return seconds(g.oldest_put_age); });
+       [](const Gauges& g) { return metric_seconds(g.oldest_put_age); });
   each("orlop_client_held_by_fork", "1: dead, but a forked child lives, so its puts stay.",
        [](const Gauges& g) { return g.held_by_fork ? 1 : 0; });
 }
 
-void add_requests(Families& f, const runtime::NodeSnapshot& s) {
+void add_requests(MetricFamilies& f, const runtime::NodeSnapshot& s) {
   f.begin(MetricType::Counter, "orlop_requests_total", "Requests by kind.");
   for (std::size_t i = 1; i < runtime::kRequestCodes; ++i) {
     f.add({{"request", std::string(runtime::to_string(static_cast<protocol::RequestCode>(i)))}},
@@ -151,12 +97,12 @@ void add_requests(Families& f, const runtime::NodeSnapshot& s) {
   }
   f.counter("orlop_malformed_clients_total",
             "Clients closed for what they wrote into their channel.", s.loop.malformed);
-  f.summary("orlop_step_seconds", "Time a request takes in the server's thread.", s.loop.step_ns);
+  f.histogram("orlop_step_seconds", "Time a request takes in the server's thread.", s.loop.steps);
   f.counter("orlop_doorbells_total", "Sleeping clients woken.", s.loop.doorbells);
   f.counter("orlop_sleeps_total", "Times the server's thread slept.", s.loop.sleeps);
 }
 
-void add_counters(Families& f, const protocol::NodeCounters& c) {
+void add_counters(MetricFamilies& f, const protocol::NodeCounters& c) {
   const struct {
     const char* name;
     const char* help;
@@ -198,10 +144,13 @@ void add_counters(Families& f, const protocol::NodeCounters& c) {
 }  // namespace
 
 std::string metrics_text(const runtime::NodeSnapshot& snapshot, const ProcessMemory& memory) {
-  Families families;
+  MetricFamilies families;
   add_node(families, snapshot, memory);
   add_memory(families, snapshot);
   add_clients(families, snapshot);
+  add_client_traffic(families, snapshot);
+  add_traffic(families, snapshot);
+  add_namespaces(families, snapshot);
   add_requests(families, snapshot);
   add_counters(families, snapshot.counters);
   return families.text();

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/status_json.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "node/status_traffic.h"
 #include "node/version.h"
 #include "orlop/outcome.h"
 #include "segment/control_area.h"
@@ -50,30 +52,34 @@ Json memory_json(const runtime::NodeSnapshot& s, const ProcessMemory& memory) {
 
 Json client_json(const runtime::ClientInfo& client) {
   const protocol::ClientGauges& g = client.gauges;
-  return {{"client", g.client.value},
-          {"name", g.name},
-          {"pid", client.pid},
-          {"state", g.dead ? (g.held_by_fork ? "held_by_fork" : "dead")
-                           : (client.connected ? "attached" : "lost")},
-          {"pinned_pages", g.pinned_cells},
-          {"pinned_bytes", g.pinned_bytes},
-          {"prepared_slots", g.prepared_slots},
-          {"prepared_bytes", g.prepared_bytes},
-          {"open_puts", g.open_puts},
-          {"oldest_put_seconds", seconds(g.oldest_put_age)},
-          {"over_pin_budget", g.over_pin_budget},
-          {"channel_bytes", client.channel_bytes}};
+  Json out = {{"client", g.client.value},
+              {"name", g.name},
+              {"pid", client.pid},
+              {"state", g.dead ? (g.held_by_fork ? "held_by_fork" : "dead")
+                               : (client.connected ? "attached" : "lost")},
+              {"pinned_pages", g.pinned_cells},
+              {"pinned_bytes", g.pinned_bytes},
+              {"prepared_slots", g.prepared_slots},
+              {"prepared_bytes", g.prepared_bytes},
+              {"open_puts", g.open_puts},
+              {"oldest_put_seconds", seconds(g.oldest_put_age)},
+              {"over_pin_budget", g.over_pin_budget},
+              {"channel_bytes", client.channel_bytes}};
+  add_client_traffic(out, g);
+  return out;
 }
 
-Json namespace_json(const runtime::NamespaceInfo& ns) {
+Json namespace_json(const runtime::NamespaceInfo& ns, MonoNs now) {
   // The descriptor is JSON already; a text that is none is shown as it is.
   Json descriptor = Json::parse(ns.text, nullptr, false);
   if (descriptor.is_discarded()) descriptor = ns.text;
-  return {{"row", ns.row.value},
-          {"index", ns.index.value},
-          {"value_len", ns.value_len},
-          {"slots", ns.slots},
-          {"descriptor", descriptor}};
+  Json out = {{"row", ns.row.value},
+              {"index", ns.index.value},
+              {"value_len", ns.value_len},
+              {"slots", ns.slots},
+              {"descriptor", descriptor}};
+  add_namespace_traffic(out, ns, now);
+  return out;
 }
 
 Json counters_json(const runtime::NodeSnapshot& s) {
@@ -168,7 +174,15 @@ std::string status_json(const runtime::NodeSnapshot& s, const ProcessMemory& mem
   Json clients = Json::array();
   for (const runtime::ClientInfo& client : s.clients) clients.push_back(client_json(client));
   Json namespaces = Json::array();
-  for (const runtime::NamespaceInfo& ns : s.namespaces) namespaces.push_back(namespace_json(ns));
+  for (const runtime::NamespaceInfo& ns : s.namespaces)
+    namespaces.push_back(namespace_json(ns, s.taken));
+  std::uint64_t pinned = 0;
+  MonoNs oldest_read = 0, oldest_put = 0;
+  for (const runtime::ClientInfo& client : s.clients) {
+    pinned += client.gauges.pinned_bytes;
+    oldest_read = std::max(oldest_read, client.gauges.oldest_read_plan_age);
+    oldest_put = std::max(oldest_put, client.gauges.oldest_put_age);
+  }
   Json values = Json::object();
   for (const auto& [key, value] : configuration) values[key] = value;
   const Json out = {{"version", kVersion},
@@ -185,6 +199,10 @@ std::string status_json(const runtime::NodeSnapshot& s, const ProcessMemory& mem
                     {"open_puts", s.gauges.open_puts},
                     {"waiting_puts", s.gauges.waiting_puts},
                     {"flush_pending", s.gauges.flush_pending},
+                    {"pinned_bytes", pinned},
+                    {"oldest_read_plan_seconds", seconds(oldest_read)},
+                    {"oldest_put_seconds", seconds(oldest_put)},
+                    {"traffic", traffic_json(s)},
                     {"attached", s.attached},
                     {"known_clients", s.known},
                     {"clients", clients},

@@ -31,12 +31,26 @@ runtime::NodeSnapshot sample() {
   s.loop.requests[static_cast<int>(protocol::RequestCode::kPutStart)] = 9;
   s.loop.refused[static_cast<int>(ErrorCode::kAbiMismatch)] = 1;
   s.loop.step_ns.record(1000);
+  s.loop.steps.record(1000);
+  s.traffic.gets = 11;
+  s.traffic.misses[static_cast<int>(MissReason::kNotFound)] = 3;
+  s.traffic.get.record(200);
+  s.counters.missed[static_cast<int>(protocol::MissCause::kEvicted)] = 2;
+  s.counters.missed_evicted_age = 14 * kNsPerSecond;
   runtime::ClientInfo client;
   client.gauges.client = ClientId{3};
   client.gauges.name = "bad\"name\xff";
   client.gauges.pinned_bytes = 4096;
+  client.gauges.traffic.keys_hit = 6;
+  client.gauges.oldest_read_plan_age = 2 * kNsPerSecond;
   s.clients.push_back(client);
-  s.namespaces.push_back({NamespaceRow{0}, NamespaceIndex{1}, 4096, "{\"engine\":\"x\"}", 7});
+  s.namespaces.push_back({.row = NamespaceRow{0},
+                          .index = NamespaceIndex{1},
+                          .value_len = 4096,
+                          .text = "{\"engine\":\"x\",\"model\":\"m\"}",
+                          .slots = 7,
+                          .readable_bytes = 28'672,
+                          .traffic = {.keys_offered = 9, .last_put = 15 * kNsPerSecond}});
   return s;
 }
 
@@ -71,13 +85,28 @@ TEST(Metrics, Every_name_is_documented) {
 
 TEST(Metrics, Values_are_told) {
   const std::string text = metrics_text(sample(), {1000, 2000});
-  for (const char* line :
-       {"orlop_slots{state=\"committed\"} 13", "orlop_slots_assigned 60", "orlop_uptime_seconds 15",
-        "orlop_server_uptime_seconds 10", "orlop_server_restarts_total 2",
-        "orlop_key_outcomes_total{outcome=\"stored\"} 5",
-        "orlop_requests_total{request=\"put_start\"} 9",
-        "orlop_refused_total{reason=\"abi_mismatch\"} 1",
-        "orlop_process_private_bytes{process=\"keeper\"} 2000", "orlop_step_seconds_count 1"}) {
+  for (const char* line : {"orlop_slots{state=\"committed\"} 13",
+                           "orlop_slots_assigned 60",
+                           "orlop_uptime_seconds 15",
+                           "orlop_server_uptime_seconds 10",
+                           "orlop_server_restarts_total 2",
+                           "orlop_key_outcomes_total{outcome=\"stored\"} 5",
+                           "orlop_requests_total{request=\"put_start\"} 9",
+                           "orlop_refused_total{reason=\"abi_mismatch\"} 1",
+                           "orlop_process_private_bytes{process=\"keeper\"} 2000",
+                           "orlop_step_seconds_count 1",
+                           "orlop_step_seconds_bucket{le=\"5.12e-07\"} 0",
+                           "orlop_step_seconds_bucket{le=\"1.024e-06\"} 1",
+                           "orlop_step_seconds_bucket{le=\"+Inf\"} 1",
+                           "orlop_gets_total 11",
+                           "orlop_get_misses_total{reason=\"not_found\"} 3",
+                           "orlop_missed_keys_total{cause=\"evicted\"} 2",
+                           "orlop_missed_evicted_age_seconds_total 14",
+                           "orlop_get_seconds_count 1",
+                           "orlop_pinned_bytes 4096",
+                           "orlop_oldest_read_plan_seconds 2",
+                           "orlop_namespace_readable_bytes{namespace=\"0\",model=\"m\"} 28672",
+                           "orlop_namespace_keys_offered_total{namespace=\"0\",model=\"m\"} 9"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
 }
@@ -91,6 +120,19 @@ TEST(StatusJson, Is_json_whatever_the_names) {
   EXPECT_EQ(json["namespaces"][0]["descriptor"]["engine"], "x");
   EXPECT_EQ(json["configuration"]["memory.capacity"], "1 GiB");
   EXPECT_EQ(json["counters"]["refused"]["abi_mismatch"], 1);
+  EXPECT_EQ(json["pinned_bytes"], 4096);
+  EXPECT_EQ(json["oldest_read_plan_seconds"], 2);
+  EXPECT_EQ(json["clients"][0]["keys_hit"], 6);
+  EXPECT_EQ(json["clients"][0]["get_latency"]["count"], 0);
+  EXPECT_EQ(json["traffic"]["gets"], 11);
+  EXPECT_EQ(json["traffic"]["misses"]["not_found"], 3);
+  EXPECT_FALSE(json["traffic"]["misses"].contains("none"));
+  EXPECT_EQ(json["traffic"]["missed"]["evicted"], 2);
+  EXPECT_EQ(json["traffic"]["missed_evicted_age_seconds"], 7);
+  EXPECT_EQ(json["namespaces"][0]["readable_bytes"], 28'672);
+  EXPECT_EQ(json["namespaces"][0]["keys_offered"], 9);
+  EXPECT_EQ(json["namespaces"][0]["seconds_since_put"], 5);
+  EXPECT_TRUE(json["namespaces"][0]["seconds_since_hit"].is_null());
 }
 
 TEST(StatusFile, Round_trip_and_absence) {

@@ -135,7 +135,10 @@ Result<void> ServerLoop::one_round(bool& idle) {
   const bool served = serve_rings();
   if (served) {
     const MonoNs end = monotonic_ns();
-    counters_.step_ns.record_many((end - now_) / served_messages_, served_messages_);
+    const MonoNs each = (end - now_) / served_messages_;
+    counters_.step_ns.record_many(each, served_messages_);
+    counters_.steps.counts[segment::latency_bucket(each)] += served_messages_;
+    counters_.steps.sum_ns += each * served_messages_;
     now_ = end;
   }
   run_due(!served);
@@ -239,7 +242,10 @@ void ServerLoop::serve_threads() {
     settle();
   }
   wake_answered();
-  if (const std::uint64_t ticket = snapshots_.wanted()) snapshots_.deliver(ticket, snapshot());
+  if (const std::uint64_t ticket = snapshots_.wanted()) {
+    machine_->read_clients(now_);
+    snapshots_.deliver(ticket, snapshot());
+  }
   inspections_.serve([this](const protocol::InspectQuestion& question) {
     return machine_->inspect(question, now_);
   });
@@ -283,8 +289,10 @@ std::shared_ptr<NodeSnapshot> ServerLoop::snapshot() const {
     out->clients.push_back(std::move(info));
   }
   for (const auto& ns : machine_->namespaces()) {
-    out->namespaces.push_back({ns.row, ns.index, ns.value_len, std::string(ns.text), ns.slots});
+    out->namespaces.push_back({ns.row, ns.index, ns.value_len, std::string(ns.text), ns.slots,
+                               ns.readable_bytes, ns.traffic});
   }
+  out->traffic = machine_->traffic();
   out->loop = counters_;
   return out;
 }

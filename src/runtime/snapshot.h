@@ -33,6 +33,7 @@ struct LoopCounters {  // since this server's start
   std::uint64_t doorbells = 0;              // sleeping clients woken
   std::uint64_t sleeps = 0, spins_hit = 0;  // times the loop slept; times spinning saved a sleep
   Histogram step_ns;                        // time a request takes in this thread, queueing apart
+  segment::LatencyCounts steps;             // the same, in buckets that never forget
 };
 
 struct ClientInfo {
@@ -47,6 +48,8 @@ struct NamespaceInfo {
   std::uint32_t value_len = 0;
   std::string text;
   std::uint64_t slots = 0;
+  std::uint64_t readable_bytes = 0;
+  protocol::NamespaceTraffic traffic;
 };
 
 struct NodeSnapshot {
@@ -66,6 +69,7 @@ struct NodeSnapshot {
   protocol::NodeGauges gauges;
   std::vector<ClientInfo> clients;
   std::vector<NamespaceInfo> namespaces;
+  segment::ReportCounters traffic;  // of all clients since this server's start
   LoopCounters loop;
 };
 
