@@ -135,7 +135,7 @@ bool TestNode::frame(runtime::MessageQueue& link, ReceivedMessage message) {
       return true;
     case FrameKind::kDrop: {
       const auto drop = must(protocol::decode<protocol::DropFrame>(message.bytes));
-      if (machine_->drop(drop.client)) kept_.erase(drop.client);
+      if (!machine_->drop(drop.client).empty()) kept_.erase(drop.client);
       return true;
     }
     case FrameKind::kHold:
@@ -144,7 +144,7 @@ bool TestNode::frame(runtime::MessageQueue& link, ReceivedMessage message) {
       return false;
   }
   const auto hold = must(protocol::decode<protocol::HoldFrame>(message.bytes));
-  const protocol::HeldFrame held = machine_->hold(hold);
+  const auto held = std::get<protocol::keeper_effect::Answer>(machine_->hold(hold).at(0)).frame;
   CHECK(held.client.value != 0 && message.descriptors.size() == runtime::kChannelFds);
   auto pipe = must(make_pipe());
   Kept kept;

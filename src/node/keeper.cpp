@@ -3,105 +3,60 @@
 
 #include <signal.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
-#include <map>
-#include <optional>
 #include <utility>
 
 #include "base/log.h"
 #include "base/units.h"
-#include "node/admin_address.h"
 #include "node/keeper_memory.h"
+#include "node/keeper_process.h"
 #include "node/status_file.h"
+#include "node/version.h"
 #include "platform/clock.h"
-#include "platform/epoll_loop.h"
-#include "platform/file_lock.h"
-#include "platform/process.h"
-#include "platform/random_bytes.h"
 #include "platform/runtime_dir.h"
 #include "platform/system_error.h"
-#include "platform/unix_socket.h"
-#include "protocol/attach/keeper_machine.h"
-#include "runtime/channel_files.h"
-#include "runtime/message_queue.h"
 #include "runtime/segment_files.h"
 
 namespace orlop::node {
 namespace {
 
-using protocol::FrameKind;
+// What a service manager grants beyond its own limit each time we say that we are busy.
+constexpr const char* kExtendTimeout = "EXTEND_TIMEOUT_USEC=60000000";
 
-// SIGKILL is not refused, but a process in an uninterruptible call takes its time.
-constexpr MonoNs kKillLimit = 60 * kNsPerSecond;
-// From the end of its socket to the end of the server.
-constexpr MonoNs kExitLimit = 2 * kNsPerSecond;
+protocol::LifeLimits limits_of(const NodeOptions& options) {
+  protocol::LifeLimits limits;
+  limits.backoff_first = options.backoff.first;
+  limits.backoff_most = options.backoff.most;
+  limits.forget_after = options.backoff.forget_after;
+  limits.stop_grace = options.stop_grace;
+  return limits;
+}
 
-struct KeptChannel {
-  std::array<FileDescriptor, runtime::kChannelFds> descriptors;
-  FileDescriptor keeper_pipe;  // write end; only here
-};
+}  // namespace
 
-class Keeper {
- public:
-  Keeper(const NodeOptions& options, std::vector<std::string> command)
-      : options_(options), command_(std::move(command)) {}
-  Result<void> prepare();
-  Result<void> run();
-
- private:
-  enum class State { kStarting, kServing, kWaiting, kStopping };
-  enum Tag : std::uint64_t { kSignals, kLink, kServer };
-
-  Result<void> watch_signals();
-  Result<void> make_memory();
-
-  Result<void> start_server();
-  void start_failed(const Error& error);
-  Result<void> hand_over();
-  void server_ended();
-  Result<void> plan_restart(const ExitStatus& status);
-  Result<void> read_link(bool* closed);
-  Result<void> frame_from_server(ReceivedMessage message);
-  void hold(ReceivedMessage message);
-  void serving();
-  void link_event(std::uint32_t events);
-  void stop();
-  void send(protocol::Bytes frame, std::span<const int> descriptors = {});
-  MonoNs next_deadline() const;
-
-  const NodeOptions& options_;
-  std::vector<std::string> command_;
-  FileLock lock_;
-  UnixListener listener_;
-  AdminListener admin_;
-  FileDescriptor signals_;
-  EpollLoop epoll_;
-  runtime::SegmentFiles segment_;
-  std::optional<protocol::KeeperMachine> machine_;
-  std::map<ClientId, KeptChannel> channels_;
-
-  State state_ = State::kWaiting;
-  bool ever_served_ = false;
-  bool over_ = false;
-  std::optional<Error> failed_;
-  runtime::MessageQueue link_;
-  Child server_;
-  Incarnation incarnation_;
-  std::uint32_t restarts_ = 0;
-  std::string last_end_;
-  MonoNs started_ = 0, served_since_ = 0, restart_at_ = 0;
-  MonoNs kill_at_ = kNever;  // the server that is running
-  MonoNs backoff_ = 0;
-};
+Keeper::Keeper(const NodeOptions& options, KeeperCommands commands)
+    : options_(options), commands_(std::move(commands)) {}
 
 // ---- before the first server -----------------------------------------------------------------
 
 Result<void> Keeper::prepare() {
   started_ = monotonic_ns();
+  program_path_ = path_of_running_program();
+  auto program = open_running_program();
+  if (!program) return std::unexpected<Error>(program.error());
+  good_ = std::move(*program);
+  for (auto step : {&Keeper::open_sockets, &Keeper::watch_signals, &Keeper::find_manager,
+                    &Keeper::take_over_or_begin}) {
+    const auto done = (this->*step)();
+    if (!done) return done;
+  }
+  return {};
+}
+
+Result<void> Keeper::open_sockets() {
   const SocketPlace place = explicit_socket_place(options_.socket);
   const SocketPlace usual = default_socket_place(RuntimeEnvironment::current());
   const auto folder = prepare_socket_folder(usual.socket_path == options_.socket ? usual : place);
@@ -117,9 +72,7 @@ Result<void> Keeper::prepare() {
   auto admin = AdminListener::listen(*address);
   if (!admin) return std::unexpected<Error>(admin.error());
   admin_ = std::move(*admin);
-  const auto signals = watch_signals();
-  if (!signals) return signals;
-  return make_memory();
+  return {};
 }
 
 Result<void> Keeper::watch_signals() {
@@ -137,273 +90,159 @@ Result<void> Keeper::watch_signals() {
   return epoll_.add(signals_.get(), EPOLLIN, kSignals);
 }
 
+Result<void> Keeper::find_manager() {
+  auto manager = ServiceManager::from_environment();
+  if (!manager) return std::unexpected<Error>(manager.error());
+  manager_ = std::move(*manager);
+  if (!manager_.present()) return {};
+  if (manager_.watchdog()) pet_at_ = 0;
+  return epoll_.add(manager_.fd(), 0, kManager);
+}
+
+Result<void> Keeper::take_over_or_begin() {
+  if (!take_over_stored()) {
+    const auto made = make_memory();
+    if (!made) return made;
+    life_.emplace(limits_of(options_), 0, kVersion);
+  }
+  return {};
+}
+
+// A node of a keeper before us goes on, or everything of it is let go of.
+bool Keeper::take_over_stored() {
+  auto stored = manager_.take_stored();
+  std::vector<std::string> names;
+  for (const StoredDescriptor& one : stored) {
+    if (protocol::is_stored_name(one.name)) names.push_back(one.name);
+  }
+  Result<TakenOver> taken = fail(ErrorCode::kNoNode, "nothing is stored");
+  if (manager_.present()) taken = take_over(std::move(stored), options_);
+  if (!taken) {
+    if (taken.error().code != ErrorCode::kNoNode)
+      LOG_ERROR("cold_start", {"reason", taken.error().message}, {"descriptors", names.size()});
+    store_checked(store_.forget(names));
+    return false;
+  }
+  segment_ = std::move(taken->segment);
+  machine_.emplace(taken->ledger, taken->adoption);
+  for (auto& [client, kept] : taken->channels)
+    channels_.emplace(client, KeptChannel{std::move(kept), {}});
+  store_.go_on(std::move(taken->ledger_file), std::move(taken->ledger_memory));
+  // The end of the server before counts as one more restart.
+  life_.emplace(limits_of(options_), taken->ledger.restarts + 1, kVersion);
+  execute_one(protocol::keeper_effect::WriteLedger{});
+  store_checked(store_.forget(taken->adoption.leftover));
+  last_end_ = "its keeper ended";
+  LOG_INFO("segment_taken_over", {"segment_id", segment_.id}, {"clients", channels_.size()});
+  return true;
+}
+
 Result<void> Keeper::make_memory() {
-  auto files = make_segment(options_, signals_.get());
+  auto files = make_segment(options_, signals_.get(), [this](const auto& doing) { busy(doing); });
   if (!files) return std::unexpected<Error>(files.error());
   segment_ = std::move(*files);
-  machine_.emplace(segment_.id);
   channels_.clear();  // of a segment before, if there was one: their clients see the pipe's end
+  const auto stored = store_.begin(segment_);
+  if (!stored) LOG_ERROR("store_not_used", {"error", stored.error().message});
+  machine_.emplace(segment_.id, store_.active());
   return {};
 }
 
-// ---- a server's life -------------------------------------------------------------------------
+// ---- the service manager ---------------------------------------------------------------------
 
-Result<void> Keeper::start_server() {
-  if (!machine_->served()) {
-    const auto formatted = runtime::format_again(segment_);
-    if (!formatted) return formatted;
-  }
-  auto pair = make_socket_pair();
-  if (!pair) return std::unexpected<Error>(pair.error());
-  auto child = spawn(
-      {"/proc/self/exe", command_, std::nullopt, {{pair->second.get(), kKeeperFdNumber}}, SIGKILL});
-  if (!child) return std::unexpected<Error>(child.error());
-  server_ = std::move(*child);
-  link_ = runtime::MessageQueue(std::move(pair->first));
-  state_ = State::kStarting;
-  const auto watched = epoll_.add(server_.pidfd.fd(), EPOLLIN, kServer);
-  if (!watched) return watched;
-  const auto link_watched = epoll_.add(link_.fd(), EPOLLIN, kLink);
-  if (!link_watched) return link_watched;
-  LOG_INFO("server_started", {"pid", server_.pid}, {"restarts", restarts_});
-  return hand_over();
+// What is wrong with its socket shows at the next push into the store; words are worth no more.
+void Keeper::tell_manager(std::string text) {
+  (void)manager_.notify(std::move(text));
+  watch_manager();
 }
 
-// For want of processes, descriptors or memory. The memory we keep is worth trying again.
-void Keeper::start_failed(const Error& error) {
-  LOG_ERROR("server_not_started", {"error", error.message});
-  if (link_) (void)epoll_.remove(link_.fd());
-  if (server_.pidfd) {
-    (void)epoll_.remove(server_.pidfd.fd());
-    (void)server_.pidfd.send_signal(SIGKILL);
-    (void)reap_child(server_.pidfd, monotonic_ns() + kKillLimit);
-  }
-  link_ = {};
-  server_ = {};
-  state_ = State::kWaiting;
-  restart_at_ = monotonic_ns() + options_.backoff.most;
+void Keeper::watch_manager() {
+  if (manager_.present())
+    (void)epoll_.modify(manager_.fd(), manager_.waiting() ? EPOLLOUT : 0u, kManager);
 }
 
-Result<void> Keeper::hand_over() {
-  const auto id = random_id();
-  if (!id) return std::unexpected<Error>(id.error());
-  incarnation_ = Incarnation{*id};
-  auto order = machine_->begin_server(incarnation_);
-  order.hello.admin = static_cast<bool>(admin_);
-  order.hello.restarts = restarts_;
-  order.hello.keeper_pid = static_cast<std::uint32_t>(::getpid());
-  order.hello.keeper_started = started_;
-  order.hello.control_bytes = segment_.control.bytes();
-  order.hello.value_bytes = segment_.value.bytes();
-  order.hello.last_end = last_end_;
-  order.hello.touched_bytes = segment_.touched_bytes;
-  order.hello.huge_bytes = segment_.huge_bytes;
-  for (const auto& [node, bytes] : segment_.bytes_by_node) {
-    order.hello.placement += (order.hello.placement.empty() ? "" : " ") + std::to_string(node) +
-                             "=" + std::to_string(bytes);
-  }
-  std::vector<int> descriptors = {segment_.control.fd(), segment_.value.fd(), listener_.fd()};
-  if (admin_) descriptors.push_back(admin_.fd());
-  send(protocol::encode(order.hello), descriptors);
-  for (const protocol::HandOverFrame& frame : order.channels) {
-    descriptors.clear();
-    for (const FileDescriptor& one : channels_.at(frame.client).descriptors) {
-      descriptors.push_back(one.get());
-    }
-    send(protocol::encode(frame), descriptors);
-  }
-  send(protocol::encode_bare(FrameKind::kHandOverEnd));
-  return {};
+// Making memory takes its time, and the loop does not run meanwhile.
+void Keeper::busy(const std::string& doing) {
+  tell_manager("STATUS=" + one_line(doing) + "\n" + kExtendTimeout);
+  pet_watchdog();
 }
 
-// A link that does not take a frame is over: the server is killed, its end is the event.
-void Keeper::send(protocol::Bytes frame, std::span<const int> descriptors) {
-  const auto sent = link_.send(std::move(frame), descriptors);
-  if (!sent) {
-    LOG_WARN("server_link_broken", {"error", sent.error().message});
-    (void)server_.pidfd.send_signal(SIGKILL);
-    return;
-  }
-  if (link_.waiting()) (void)epoll_.modify(link_.fd(), EPOLLIN | EPOLLOUT, kLink);
-}
-
-// Everything that the socket holds. closed: the server's end is gone.
-Result<void> Keeper::read_link(bool* closed) {
-  for (;;) {
-    auto received = receive_message(link_.fd());
-    if (!received) return std::unexpected<Error>(received.error());
-    if (received->state == ReceiveState::kWouldBlock) return {};
-    if (received->state == ReceiveState::kEnd) {
-      *closed = true;
-      return {};
-    }
-    const auto done = frame_from_server(std::move(received->message));
-    if (!done) return done;
-  }
-}
-
-Result<void> Keeper::frame_from_server(ReceivedMessage message) {
-  const auto kind = protocol::frame_kind(message.bytes);
-  if (!kind) return std::unexpected<Error>(kind.error());
-  switch (*kind) {
-    case FrameKind::kServing:
-      serving();
-      return {};
-    case FrameKind::kHold:
-      hold(std::move(message));
-      return {};
-    case FrameKind::kDrop: {
-      const auto frame = protocol::decode<protocol::DropFrame>(message.bytes);
-      if (!frame) return std::unexpected<Error>(frame.error());
-      if (machine_->drop(frame->client)) channels_.erase(frame->client);
-      return {};
-    }
-    default:
-      return fail(ErrorCode::kInvalidArgument, "the server sent a frame of an unexpected kind");
-  }
-}
-
-void Keeper::hold(ReceivedMessage message) {
-  const auto frame = protocol::decode<protocol::HoldFrame>(message.bytes);
-  if (!frame || message.descriptors.size() != runtime::kChannelFds) {
-    LOG_ERROR("bad_hold_frame", {"descriptors", message.descriptors.size()});
-    return;
-  }
-  protocol::HeldFrame held = machine_->hold(*frame);
-  if (!held.client) return send(protocol::encode(held));
-  auto pipe = make_pipe();
-  if (!pipe) {
-    machine_->drop(held.client);
-    return send(protocol::encode(protocol::HeldFrame{frame->attach, {}, pipe.error().message}));
-  }
-  KeptChannel kept;
-  for (std::size_t i = 0; i < runtime::kChannelFds; ++i) {
-    kept.descriptors[i] = std::move(message.descriptors[i]);
-  }
-  kept.keeper_pipe = std::move(pipe->write_end);
-  channels_.emplace(held.client, std::move(kept));
-  const int read_end[] = {pipe->read_end.get()};
-  send(protocol::encode(held), read_end);
-}
-
-void Keeper::serving() {
-  machine_->serving();
-  ever_served_ = true;
-  served_since_ = monotonic_ns();
-  if (state_ == State::kStarting) state_ = State::kServing;
-  const auto written = write_status_file(
-      {options_.socket, admin_.bound(), static_cast<std::uint32_t>(::getpid()),
-       static_cast<std::uint32_t>(server_.pid), restarts_, segment_.id, incarnation_});
-  if (!written) LOG_WARN("status_file_not_written", {"error", written.error().message});
-  LOG_INFO("serving", {"socket", options_.socket}, {"admin", admin_.bound()},
-           {"server_pid", server_.pid}, {"segment_id", segment_.id}, {"clients", channels_.size()});
-}
-
-void Keeper::link_event(std::uint32_t events) {
-  if (events & EPOLLOUT) {
-    (void)link_.flush();  // what is wrong with it shows when reading
-    if (!link_.waiting()) (void)epoll_.modify(link_.fd(), EPOLLIN, kLink);
-  }
-  bool closed = false;
-  const auto read = read_link(&closed);
-  if (read && !closed) return;
-  // It cannot go on without us; its death is the event that counts. One that closed its end is
-  // about to exit, with a status that says why: it gets a moment.
-  (void)epoll_.remove(link_.fd());
-  kill_at_ = monotonic_ns() + (read ? kExitLimit : 0);
-}
-
-// The process is dead: read what it still said, take its status, close its socket.
-void Keeper::server_ended() {
-  bool closed = false;
-  const auto read = read_link(&closed);
-  if (!read) LOG_WARN("server_link_unreadable", {"error", read.error().message});
-  (void)epoll_.remove(link_.fd());
-  (void)epoll_.remove(server_.pidfd.fd());
-  const auto status = reap_child(server_.pidfd, monotonic_ns() + kKillLimit);
-  link_ = {};
-  server_ = {};
-  kill_at_ = kNever;
-  const ExitStatus ended = status && *status ? **status : ExitStatus{false, kExitFailed};
-  last_end_ = to_string(ended);
-  if (state_ == State::kStopping) {
-    LOG_INFO("server_stopped", {"end", last_end_});
-    over_ = true;
-    return;
-  }
-  const auto planned = plan_restart(ended);
-  if (!planned) failed_ = planned.error();
-}
-
-Result<void> Keeper::plan_restart(const ExitStatus& status) {
-  const bool configuration = !status.by_signal && status.value == kExitBadConfiguration;
-  if (configuration && !ever_served_) {
-    return fail(ErrorCode::kInvalidArgument, "the server refused its configuration (see above)");
-  }
+void Keeper::pet_watchdog() {
   const MonoNs now = monotonic_ns();
-  const bool was_good =
-      state_ == State::kServing && now - served_since_ >= options_.backoff.forget_after;
-  if (was_good) backoff_ = 0;
-  LOG_WARN("server_ended", {"end", last_end_}, {"restart_in", format_duration_ns(backoff_)});
-  state_ = State::kWaiting;
-  restart_at_ = now + backoff_;
-  backoff_ = backoff_ == 0 ? options_.backoff.first : std::min(backoff_ * 2, options_.backoff.most);
-  ++restarts_;
-  if (!status.by_signal && status.value == kExitSegmentCorrupt) {
-    LOG_ERROR("segment_lost", {"segment_id", segment_.id}, {"clients", channels_.size()});
-    channels_.clear();
-    segment_ = {};
-    return make_memory();
-  }
-  return {};
+  if (now < pet_at_) return;
+  // A hung server is killed by us (ServerLife); the manager's watchdog is for this process.
+  if (!life_ || life_->healthy(now)) tell_manager("WATCHDOG=1");
+  pet_at_ = now + *manager_.watchdog() / 3;
 }
 
 // ---- the loop --------------------------------------------------------------------------------
 
-void Keeper::stop() {
+void Keeper::read_signals() {
   signalfd_siginfo info{};
   while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
-    if (info.ssi_signo == SIGHUP) continue;  // a closed terminal is no reason
-    LOG_INFO("stop_requested", {"signal", info.ssi_signo}, {"from_pid", info.ssi_pid});
-    if (state_ == State::kWaiting) {
-      over_ = true;
-    } else if (state_ == State::kStopping) {
-      (void)server_.pidfd.send_signal(SIGKILL);
-    } else {
-      state_ = State::kStopping;
-      kill_at_ = monotonic_ns() + options_.stop_grace;
-      send(protocol::encode_bare(FrameKind::kStop));
+    const MonoNs now = monotonic_ns();
+    if (info.ssi_signo == SIGHUP) {
+      if (info.ssi_code == SI_KERNEL) continue;  // a closed terminal is no reason
+      LOG_INFO("upgrade_requested", {"from_pid", info.ssi_pid}, {"program", program_path_});
+      execute(life_->reload_signal(now));
+      continue;
     }
+    LOG_INFO("stop_requested", {"signal", info.ssi_signo}, {"from_pid", info.ssi_pid});
+    tell_manager("STOPPING=1");
+    execute(life_->stop_signal(now));
   }
 }
 
 MonoNs Keeper::next_deadline() const {
-  if (state_ == State::kWaiting) return restart_at_;
-  return kill_at_;
+  return std::min({life_->next_deadline(), pet_at_, store_.deadline()});
+}
+
+void Keeper::dispatch(const EpollEvent& event) {
+  switch (static_cast<Tag>(event.tag)) {
+    case kSignals:
+      return read_signals();
+    case kLink:
+      if (link_) link_event(event.events);
+      return;
+    case kServer:
+      return;  // last, see wait_and_dispatch()
+    case kCheck:
+      return check_ended();
+    case kManager:
+      // Without its other end it would report itself for ever; what is wrong shows when sending.
+      if (event.events & (EPOLLHUP | EPOLLERR)) (void)epoll_.remove(manager_.fd());
+      return store_checked(manager_.flush());
+    case kBarrier:
+      return barrier_ended();
+  }
+}
+
+Result<void> Keeper::wait_and_dispatch() {
+  const auto events = epoll_.wait(time_left(next_deadline(), monotonic_ns()));
+  if (!events) return std::unexpected<Error>(events.error());
+  // The events of one wait are about one server: what it said counts before its end does, and after
+  // its end another one may have started.
+  bool ended = false;
+  for (const EpollEvent& event : *events) {
+    if (event.tag == kServer) ended = true;
+    dispatch(event);
+  }
+  if (ended && server_.pidfd && server_.pidfd.has_exited()) server_ended();
+  return {};
 }
 
 Result<void> Keeper::run() {
+  execute(life_->begin(monotonic_ns()));
   while (!over_ && !failed_) {
+    const auto done = wait_and_dispatch();
+    if (!done) return done;
     const MonoNs now = monotonic_ns();
-    if (state_ == State::kWaiting && now >= restart_at_) {
-      const auto started = start_server();
-      if (!started && !ever_served_) return started;
-      if (!started) start_failed(started.error());
+    if (now >= store_.deadline()) {
+      store_checked(fail(ErrorCode::kDeadline, "the service manager did not answer in " +
+                                                   format_duration_ns(kStoreLimit)));
     }
-    if (now >= kill_at_) {
-      LOG_WARN("server_killed", {"pid", server_.pid}, {"stopping", state_ == State::kStopping});
-      (void)server_.pidfd.send_signal(SIGKILL);
-      kill_at_ = kNever;
-    }
-    const auto events = epoll_.wait(time_left(next_deadline(), monotonic_ns()));
-    if (!events) return std::unexpected<Error>(events.error());
-    bool ended = false;
-    for (const EpollEvent& event : *events) {
-      if (event.tag == kSignals) stop();
-      if (event.tag == kServer) ended = true;
-      if (event.tag == kLink && !ended) link_event(event.events);
-    }
-    if (ended) server_ended();
+    if (!over_ && !failed_) execute(life_->tick(now));
+    pet_watchdog();
     log_report_suppressed();
   }
   remove_status_file(options_.socket);
@@ -411,10 +250,8 @@ Result<void> Keeper::run() {
   return {};
 }
 
-}  // namespace
-
-Result<void> run_keeper(const NodeOptions& options, std::vector<std::string> server_command) {
-  Keeper keeper(options, std::move(server_command));
+Result<void> run_keeper(const NodeOptions& options, KeeperCommands commands) {
+  Keeper keeper(options, std::move(commands));
   const auto prepared = keeper.prepare();
   if (!prepared && prepared.error().code == ErrorCode::kClosed) return {};  // told to stop
   if (!prepared) return prepared;

@@ -10,15 +10,16 @@
 //   * The server dies with the keeper (parent death signal).
 //   * SIGTERM / SIGINT: the server answers what waits and ends, then the keeper. A second one, or
 //     stop_grace, ends the server by SIGKILL.
-//   * Never waits for the server: the socket between them is non-blocking.
+//   * SIGHUP: the program on disk takes over the memory, if it can and its configuration is good;
+//     else everything stays, or goes back to the program that served well (docs/operations/
+//     upgrade.md). A terminal's hang-up is no reason.
+//   * A server that hangs is killed and followed by another one.
+//   * Under a service manager with a descriptor store, the keeper after this one goes on with the
+//     same memory and the same clients.
+//   * Never waits for the server or for the service manager.
 //
-//   state \ event | server serves     | server ended                    | stop signal
-//   --------------+-------------------+---------------------------------+--------------------------
-//   Starting      | -> Serving, file  | first start, configuration: end | -> Stopping, kStop
-//                 |                   | else -> Waiting (backoff)       |
-//   Serving       | -                 | -> Waiting (0, then backoff)    | -> Stopping, kStop
-//   Waiting       | -                 | -                               | end
-//   Stopping      | -                 | end                             | SIGKILL
+// What happens when is decided by two pure machines, ServerLife and KeeperMachine (src/protocol/
+// attach, tables in docs/protocol/attach.md); this is their driver.
 //
 // A server that finds the control area unreadable (kExitSegmentCorrupt) is followed by new memory
 // and a new segment_id; clients see the end of their keeper pipe and let go of the old memory.
@@ -30,6 +31,7 @@
 
 #include "node/options.h"
 #include "orlop/error.h"
+#include "protocol/attach/preflight.h"
 
 namespace orlop::node {
 
@@ -42,8 +44,15 @@ inline constexpr int kExitSegmentCorrupt = 65;
 // Number under which the server finds its end of the keeper's socket.
 inline constexpr int kKeeperFdNumber = 3;
 
-// server_command: argv of the server, run from /proc/self/exe. Returns after a graceful stop.
+// How servers and preflights of a program are started: argv, run from the program's file.
+struct KeeperCommands {
+  std::vector<std::string> server;
+  std::vector<std::string> preflight;
+  protocol::Preflight ours;  // what this program answers itself
+};
+
+// Returns after a graceful stop.
 // Errors: kAddressInUse (owner's pid named), kNoMemory (numbers), kInvalidArgument, kSystem.
-Result<void> run_keeper(const NodeOptions& options, std::vector<std::string> server_command);
+Result<void> run_keeper(const NodeOptions& options, KeeperCommands commands);
 
 }  // namespace orlop::node

@@ -23,7 +23,8 @@ void log_segment(const runtime::SegmentFiles& files) {
 
 }  // namespace
 
-Result<runtime::SegmentFiles> make_segment(const NodeOptions& options, int signal_fd) {
+Result<runtime::SegmentFiles> make_segment(const NodeOptions& options, int signal_fd,
+                                           const std::function<void(const std::string&)>& busy) {
   const auto possible = runtime::fits_at_all(options.memory);
   if (!possible) return std::unexpected<Error>(possible.error());
   MonoNs told = 0;
@@ -32,6 +33,7 @@ Result<runtime::SegmentFiles> make_segment(const NodeOptions& options, int signa
     if (done == total || now - told >= kProgressEvery) {
       told = now;
       LOG_INFO("memory_touched", {"done", format_bytes(done)}, {"of", format_bytes(total)});
+      busy("touching memory: " + format_bytes(done) + " of " + format_bytes(total));
     }
     return !wait_readable(signal_fd, 0).value_or(false);
   };
@@ -43,6 +45,7 @@ Result<runtime::SegmentFiles> make_segment(const NodeOptions& options, int signa
       return files;
     }
     LOG_WARN("waiting_for_memory", {"reason", files.error().message});
+    busy("waiting for memory: " + files.error().message);
     if (wait_readable(signal_fd, monotonic_ns() + kMemoryRetry).value_or(false)) {
       return fail(ErrorCode::kClosed, "stopped while waiting for memory");
     }

@@ -48,14 +48,41 @@ int report(const Error& error, const std::string& program) {
   return kExitFailed;
 }
 
+// What only a new keeper takes up: a new server reads the rest again.
+bool is_keeper_setting(const std::string& key) {
+  for (const char* one : {"node.socket", "node.admin", "node.restart_backoff",
+                          "node.restart_backoff_most", "node.stop_grace"}) {
+    if (key == one) return true;
+  }
+  return key.starts_with("memory.");
+}
+
+protocol::Preflight preflight_of(const NodeOptions& options) {
+  protocol::Preflight preflight;
+  preflight.version = kVersion;
+  for (const auto& [key, value] : effective(options)) {
+    if (is_keeper_setting(key)) preflight.keeper_settings.emplace_back(key, value);
+  }
+  return preflight;
+}
+
+int preflight_role(const NodeOptions& options) {
+  const std::string text = protocol::format_preflight(preflight_of(options));
+  return std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? kExitFailed : kExitOk;
+}
+
 int keeper_role(const NodeOptions& options, const std::vector<std::string>& invocation,
                 const std::vector<std::string>& arguments) {
   log_set_process("keeper");
   log_configuration(options);
-  std::vector<std::string> command = invocation;
-  command.insert(command.end(), {"--server", "--keeper-fd", std::to_string(kKeeperFdNumber)});
-  command.insert(command.end(), arguments.begin(), arguments.end());
-  const auto ran = run_keeper(options, std::move(command));
+  const auto command = [&](std::vector<std::string> role) {
+    role.insert(role.begin(), invocation.begin(), invocation.end());
+    role.insert(role.end(), arguments.begin(), arguments.end());
+    return role;
+  };
+  const auto ran =
+      run_keeper(options, {command({"--server", "--keeper-fd", std::to_string(kKeeperFdNumber)}),
+                           command({"--preflight"}), preflight_of(options)});
   if (!ran) return report(ran.error(), joined(invocation));
   LOG_INFO("stopped");
   return kExitOk;
@@ -68,12 +95,13 @@ int node_main(const std::vector<std::string>& invocation, std::vector<std::strin
   CLI::App app("Orlop node: owns this host's cache memory and serves the engines' workers",
                program);
   OptionTexts texts;
-  bool server = false;
+  bool server = false, preflight = false;
   int keeper_fd = -1;
   add_options(app, texts);
   app.set_version_flag("--version", std::string("orlop ") + kVersion);
   app.add_flag("--server", server)->group("");  // hidden: the keeper's word to its child
   app.add_option("--keeper-fd", keeper_fd)->group("");
+  app.add_flag("--preflight", preflight)->group("");  // hidden: a keeper asks before an upgrade
   // CLI11 takes its arguments last first.
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
   try {
@@ -86,6 +114,7 @@ int node_main(const std::vector<std::string>& invocation, std::vector<std::strin
     report(options.error(), program);
     return kExitBadConfiguration;
   }
+  if (preflight) return preflight_role(*options);
   log_set_level(options->log_level);
   ::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();

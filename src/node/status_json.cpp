@@ -131,6 +131,16 @@ Json counters_json(const runtime::NodeSnapshot& s) {
           {"malformed", s.loop.malformed}};
 }
 
+Json upgrade_json(const protocol::UpgradeFrame& upgrade) {
+  return {{"outcome", std::string(to_string(upgrade.outcome))},
+          {"from", upgrade.from},
+          {"to", upgrade.to},
+          {"reason", upgrade.reason},
+          {"succeeded", upgrade.succeeded},
+          {"rolled_back", upgrade.rolled_back},
+          {"refused", upgrade.refused}};
+}
+
 Json recovery_json(const runtime::NodeSnapshot& s) {
   return {{"cold", s.cold},
           {"seconds", seconds(s.recovery_ns)},
@@ -194,6 +204,7 @@ std::string status_json(const runtime::NodeSnapshot& s, const ProcessMemory& mem
                     {"server_uptime_seconds", seconds(since(s.taken, s.server_started))},
                     {"restarts", s.restarts},
                     {"last_end", s.last_end},
+                    {"last_upgrade", upgrade_json(s.upgrade)},
                     {"keeper_pid", s.keeper_pid},
                     {"memory", memory_json(s, memory)},
                     {"open_puts", s.gauges.open_puts},

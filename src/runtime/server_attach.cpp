@@ -198,6 +198,16 @@ Result<void> ServerLoop::keeper_frame(ReceivedMessage message) {
         static_cast<std::uint32_t>(segment::ServerState::kStopping), std::memory_order_release);
     return {};
   }
+  if (*kind == FrameKind::kPing) {
+    tell_keeper(protocol::encode_bare(FrameKind::kPong));
+    return {};
+  }
+  if (*kind == FrameKind::kUpgrade) {
+    auto upgrade = protocol::decode<protocol::UpgradeFrame>(message.bytes);
+    if (!upgrade) return std::unexpected<Error>(upgrade.error());
+    upgrade_ = std::move(*upgrade);
+    return {};
+  }
   if (*kind != FrameKind::kHeld) {
     return fail(ErrorCode::kInvalidArgument, "the keeper sent a frame of an unexpected kind");
   }

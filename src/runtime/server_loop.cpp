@@ -260,6 +260,7 @@ std::shared_ptr<NodeSnapshot> ServerLoop::snapshot() const {
   out->restarts = hello_.restarts;
   out->keeper_pid = hello_.keeper_pid;
   out->last_end = hello_.last_end;
+  out->upgrade = upgrade_;
   out->taken = now_;
   out->keeper_started = hello_.keeper_started;
   out->server_started = server_started_;

@@ -15,6 +15,7 @@
 #include "base/ids.h"
 #include "orlop/error.h"
 #include "platform/event_fd.h"
+#include "protocol/attach/frames.h"
 #include "protocol/node/node_machine.h"
 
 namespace orlop::runtime {
@@ -58,6 +59,7 @@ struct NodeSnapshot {
   bool cold = false, stopping = false;
   std::uint32_t restarts = 0, keeper_pid = 0;
   std::string last_end;
+  protocol::UpgradeFrame upgrade;  // what became of the last SIGHUP
   MonoNs taken = 0, keeper_started = 0, server_started = 0, recovery_ns = 0;
   std::uint64_t value_bytes = 0, slab_bytes = 0, control_resident_bytes = 0,
                 value_resident_bytes = 0;

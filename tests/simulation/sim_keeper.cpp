@@ -39,7 +39,7 @@ void SimKeeper::handle(const Packet& packet) {
     case FrameKind::kHold: {
       const HoldFrame asked = decode<HoldFrame>(packet.frame).value();
       HeldFrame answer{asked.attach, {}, "the keeper is out of descriptors"};
-      if (!world_.fault(world_.options.keeper_refuses)) answer = machine_.hold(asked);
+      if (!world_.fault(world_.options.keeper_refuses)) answer = held(asked);
       if (answer.client) held_[answer.client] = packet.descriptors;
       world_.note("keeper holds client " + std::to_string(answer.client.value));
       link_->to_server.send({encode(answer), {}}, world_.frame_arrives());
@@ -48,15 +48,21 @@ void SimKeeper::handle(const Packet& packet) {
     case FrameKind::kDrop: {
       const ClientId client = decode<DropFrame>(packet.frame).value().client;
       world_.note("keeper drops client " + std::to_string(client.value));
-      if (!machine_.drop(client)) world_.verdict.broken("the server drops a client twice");
+      if (machine_.drop(client).empty()) world_.verdict.broken("the server drops a client twice");
       held_.erase(client);
       return;
     }
     case FrameKind::kServing:
-      return machine_.serving();
+      machine_.serving();
+      return;
     default:
       world_.verdict.broken("the server sent a frame that a keeper does not know");
   }
+}
+
+// Without a store the answer comes at once.
+HeldFrame SimKeeper::held(const HoldFrame& asked) {
+  return std::get<protocol::keeper_effect::Answer>(machine_.hold(asked).at(0)).frame;
 }
 
 void SimKeeper::bury_server() {

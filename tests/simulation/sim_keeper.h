@@ -28,6 +28,7 @@ class SimKeeper {
  private:
   void read_frames();
   void handle(const Packet& packet);
+  protocol::HeldFrame held(const protocol::HoldFrame& asked);
   void bury_server();
   void start_server();
 

@@ -21,7 +21,7 @@ TEST(AttachMachinePlanted, Descriptors_before_keeper_ack_welcomes_at_once) {
   ASSERT_EQ(effects.size(), 3u);
   const auto& hold = std::get<attach_effect::CreateAndHold>(effects[0]);
   const auto& welcome = std::get<attach_effect::Welcome>(effects[2]);
-  const HeldFrame held = keeper.hold(hold.frame);
+  const auto held = std::get<keeper_effect::Answer>(keeper.hold(hold.frame).at(0)).frame;
   EXPECT_EQ(held.client, welcome.client);  // so that a run without a kill goes on as always
   EXPECT_TRUE(machine.held(held).empty());
   EXPECT_EQ(machine.attached(), 1u);

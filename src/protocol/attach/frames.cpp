@@ -40,8 +40,21 @@ std::string_view name_of(FrameKind kind) {
       return "held";
     case FrameKind::kStop:
       return "stop";
+    case FrameKind::kPing:
+      return "ping";
+    case FrameKind::kPong:
+      return "pong";
+    case FrameKind::kUpgrade:
+      return "upgrade";
+    case FrameKind::kLedger:
+      return "ledger";
   }
   return {};
+}
+
+bool is_bare(FrameKind kind) {
+  return kind == FrameKind::kServing || kind == FrameKind::kHandOverEnd ||
+         kind == FrameKind::kStop || kind == FrameKind::kPing || kind == FrameKind::kPong;
 }
 
 bool printable(std::string_view text) {
@@ -84,6 +97,12 @@ class Writer {
     const std::size_t bytes = v.size() < limit ? v.size() : limit;
     u32(field, static_cast<std::uint32_t>(bytes));
     append(v.data(), bytes);
+  }
+  void outcome(const char* field, UpgradeOutcome v) { u32(field, static_cast<std::uint32_t>(v)); }
+  template <class T>
+  void count(const char* field, const std::vector<T>& v, std::size_t limit) {
+    CHECK(v.size() <= limit, field);
+    u32(field, static_cast<std::uint32_t>(v.size()));
   }
   void puts(const char* field, const std::vector<PutId>& v, ClientId) {
     CHECK(v.size() <= kMaxHeldPuts, field);
@@ -168,6 +187,24 @@ class Reader {
       v.assign(reinterpret_cast<const char*>(rest_.data()), bytes);
       rest_ = rest_.subspan(bytes);
     }
+  }
+  void outcome(const char* field, UpgradeOutcome& v) {
+    std::uint32_t raw = 0;
+    u32(field, raw);
+    if (raw > static_cast<std::uint32_t>(UpgradeOutcome::kRolledBack))
+      refuse(field, "is no outcome: " + std::to_string(raw));
+    v = static_cast<UpgradeOutcome>(raw);
+  }
+  template <class T>
+  void count(const char* field, std::vector<T>& v, std::size_t limit) {
+    std::uint32_t entries = 0;
+    u32(field, entries);
+    if (entries > limit) {
+      refuse(field, "has " + std::to_string(entries) + " entries, at most " +
+                        std::to_string(limit) + " are allowed");
+    }
+    v.clear();
+    if (error_.message.empty()) v.resize(entries);
   }
   void puts(const char* field, std::vector<PutId>& v, ClientId owner) {
     std::uint32_t count = 0;
@@ -302,6 +339,33 @@ void describe(auto& w, F& f) {
   sizes(w, f.sizes);
   w.name("name", f.name);
 }
+template <Of<UpgradeFrame> F>
+void describe(auto& w, F& f) {
+  w.outcome("outcome", f.outcome);
+  w.text("from", f.from, kMaxVersionText);
+  w.text("to", f.to, kMaxVersionText);
+  w.text("reason", f.reason, kMaxUpgradeReason);
+  w.u32("refused", f.refused);
+  w.u32("succeeded", f.succeeded);
+  w.u32("rolled_back", f.rolled_back);
+}
+template <Of<LedgerFrame> F>
+void describe(auto& w, F& f) {
+  w.abi(f.abi);
+  w.some_id("segment", f.segment);
+  w.flag("served", f.served);
+  w.u32("next_client", f.next_client);
+  w.u32("server", f.server);
+  w.u32("restarts", f.restarts);
+  w.u64("control_bytes", f.control_bytes);
+  w.u64("value_bytes", f.value_bytes);
+  w.u64("slab_bytes", f.slab_bytes);
+  w.u64("touched_bytes", f.touched_bytes);
+  w.u64("huge_bytes", f.huge_bytes);
+  w.text("placement", f.placement, kMaxPlacementText);
+  w.count("clients", f.clients, kMaxClients);
+  for (auto& client : f.clients) describe(w, client);
+}
 
 template <class Frame>
 constexpr FrameKind kKindOf = FrameKind::kStop;
@@ -325,6 +389,10 @@ template <>
 constexpr FrameKind kKindOf<HelloFrame> = FrameKind::kHello;
 template <>
 constexpr FrameKind kKindOf<HandOverFrame> = FrameKind::kHandOver;
+template <>
+constexpr FrameKind kKindOf<UpgradeFrame> = FrameKind::kUpgrade;
+template <>
+constexpr FrameKind kKindOf<LedgerFrame> = FrameKind::kLedger;
 
 template <class Frame>
 Bytes write(const Frame& frame) {
@@ -366,8 +434,29 @@ Bytes encode(const HandOverFrame& frame) {
   return write(frame);
 }
 
+Bytes encode(const UpgradeFrame& frame) {
+  return write(frame);
+}
+Bytes encode(const LedgerFrame& frame) {
+  return write(frame);
+}
+
+std::string_view to_string(UpgradeOutcome outcome) {
+  switch (outcome) {
+    case UpgradeOutcome::kNone:
+      return "none";
+    case UpgradeOutcome::kRefused:
+      return "refused";
+    case UpgradeOutcome::kSucceeded:
+      return "succeeded";
+    case UpgradeOutcome::kRolledBack:
+      return "rolled_back";
+  }
+  return "unknown";
+}
+
 Bytes encode_bare(FrameKind kind) {
-  CHECK(kind == FrameKind::kServing || kind == FrameKind::kHandOverEnd || kind == FrameKind::kStop);
+  CHECK(is_bare(kind));
   return Writer(kind).take();
 }
 
@@ -399,9 +488,7 @@ Result<FrameKind> frame_kind(std::span<const std::byte> frame) {
     return fail(ErrorCode::kInvalidArgument,
                 "frame: kind " + std::to_string(words[1]) + " is unknown");
   }
-  const bool bare =
-      kind == FrameKind::kServing || kind == FrameKind::kHandOverEnd || kind == FrameKind::kStop;
-  if (bare && frame.size() != sizeof words) {
+  if (is_bare(kind) && frame.size() != sizeof words) {
     return fail(ErrorCode::kInvalidArgument, std::string(name_of(kind)) + " frame: length " +
                                                  std::to_string(frame.size() - sizeof words) +
                                                  " bytes too many");
@@ -428,6 +515,8 @@ template Result<HeldFrame> decode(std::span<const std::byte>);
 template Result<DropFrame> decode(std::span<const std::byte>);
 template Result<HelloFrame> decode(std::span<const std::byte>);
 template Result<HandOverFrame> decode(std::span<const std::byte>);
+template Result<UpgradeFrame> decode(std::span<const std::byte>);
+template Result<LedgerFrame> decode(std::span<const std::byte>);
 
 DescriptorRange descriptors_of(FrameKind kind) {
   switch (kind) {
@@ -449,6 +538,10 @@ DescriptorRange descriptors_of(FrameKind kind) {
     case FrameKind::kServing:
     case FrameKind::kHandOverEnd:
     case FrameKind::kStop:
+    case FrameKind::kPing:
+    case FrameKind::kPong:
+    case FrameKind::kUpgrade:
+    case FrameKind::kLedger:
       return {0, 0};
   }
   return {0, 0};

@@ -43,6 +43,7 @@ enum class FrameKind : std::uint32_t {
   kHold = 10,     // + fds: channel, node doorbell, client doorbell, pidfd, fork pipe read end
   kDrop = 11,     // the channel of this client is reclaimed
   kServing = 12,  // this server is ready: recovery done, accepting
+  kPong = 13,     // answers kPing, from the loop that serves
   // keeper -> server
   kHello = 20,     // + fds: control, value, listening socket, admin socket if `admin`
   kHandOver = 21,  // + fds: channel, node doorbell, client doorbell, pidfd, fork pipe read end
@@ -50,7 +51,22 @@ enum class FrameKind : std::uint32_t {
   kHeld = 23,  // keeper holds everything. + fd: read end of this client's keeper pipe; no fd when
                // refused
   kStop = 24,  // graceful stop: detach nothing, answer what waits, exit
+  kPing = 25,  // is the loop alive?
+  kUpgrade = 26,  // what became of the last upgrade, for status
+  // On no socket: what the keeper writes down for the keeper after it (keeper_ledger.h)
+  kLedger = 30,
 };
+
+// What became of the last SIGHUP.
+enum class UpgradeOutcome : std::uint32_t {
+  kNone = 0,
+  kRefused = 1,     // the check failed; the old server was not touched
+  kSucceeded = 2,   // the new program served long enough
+  kRolledBack = 3,  // it did not; the program before it runs again
+};
+std::string_view to_string(UpgradeOutcome outcome);
+inline constexpr std::size_t kMaxVersionText = 64;
+inline constexpr std::size_t kMaxUpgradeReason = 300;
 
 // Says by being sent that this instance has no channel: one that a server made for it before is
 // dropped.
@@ -113,12 +129,32 @@ struct HelloFrame {
   std::string placement;  // bytes per memory node: "0=1073741824 1=1073741824"
   std::string last_end;   // how the server before ended, in words; empty: none was
 };
+struct UpgradeFrame {
+  UpgradeOutcome outcome = UpgradeOutcome::kNone;
+  std::string from, to;  // versions; equal: the same program, which read its configuration again
+  std::string reason;    // why refused or rolled back
+  std::uint32_t refused = 0, succeeded = 0, rolled_back = 0;  // since the keeper's start
+};
 struct HandOverFrame {
   ClientId client;
   std::uint64_t nonce = 0;
   std::uint32_t pid = 0;
   segment::ChannelSizes sizes;
   std::string name;
+};
+
+// Everything that a new keeper must know to go on with the descriptors of the one before.
+struct LedgerFrame {
+  std::uint32_t abi = segment::kAbiVersion;
+  SegmentId segment;
+  bool served = false;            // a server has served it: it has contents
+  std::uint32_t next_client = 1;  // first client id never given out
+  std::uint32_t server = 0;       // number of the server that was given the memory; 0: none was
+  std::uint32_t restarts = 0;
+  std::uint64_t control_bytes = 0, value_bytes = 0, slab_bytes = 0;
+  std::uint64_t touched_bytes = 0, huge_bytes = 0;
+  std::string placement;
+  std::vector<HandOverFrame> clients;  // <= kMaxClients, by id, ascending
 };
 
 using Bytes = std::vector<std::byte>;
@@ -132,7 +168,9 @@ Bytes encode(const HeldFrame&);
 Bytes encode(const DropFrame&);
 Bytes encode(const HelloFrame&);
 Bytes encode(const HandOverFrame&);
-Bytes encode_bare(FrameKind kind);  // kServing, kHandOverEnd, kStop
+Bytes encode(const UpgradeFrame&);
+Bytes encode(const LedgerFrame&);
+Bytes encode_bare(FrameKind kind);  // kServing, kHandOverEnd, kStop, kPing, kPong
 
 // Cut to kMaxClientName, other than printable ASCII replaced by '_'. What a client sends as its
 // name.
