@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "cli/interrupt.h"
 #include "cli/replay_memory.h"
+#include "node/option_values.h"
 #include "platform/clock.h"
 
 namespace orlop::cli {
@@ -32,10 +33,11 @@ std::vector<Key> texts_of(const std::vector<PageKey>& keys) {
 Result<PrivateNode> start_bench_node(std::uint64_t slots, std::uint64_t free_slots) {
   const auto memory = replay_memory(slots, free_slots, kBenchValueLen);
   if (!memory) return std::unexpected(memory.error());
-  return PrivateNode::start({"--capacity", std::to_string(memory->capacity), "--reserve",
-                             std::to_string(memory->reserve_bytes), "--max-value-len",
-                             std::to_string(kBenchValueLen), "--touch", "off", "--policy", "lru"},
-                            false, monotonic_ns() + kStartLimit);
+  return PrivateNode::start(
+      {"--capacity", node::exact_bytes(memory->capacity), "--reserve",
+       node::exact_bytes(memory->reserve_bytes), "--max-value-len",
+       node::exact_bytes(kBenchValueLen), "--touch", "off", "--policy", "lru"},
+      false, monotonic_ns() + kStartLimit);
 }
 
 Result<AttachedWorker> attach_bench_client(const std::string& socket, const std::string& name) {

@@ -11,6 +11,7 @@
 #include "cli/bench_run.h"
 #include "cli/bench_worker.h"
 #include "cli/worker_pool.h"
+#include "node/option_values.h"
 #include "platform/clock.h"
 
 namespace orlop::cli {
@@ -35,8 +36,8 @@ class ThroughputBench {
     const std::uint64_t requests = run_.pick<std::uint64_t>(400'000, 100'000);
     const RedisLoad sets{.requests = requests, .key_space = kSetKeySpace};
     const RedisLoad gets{.requests = requests, .key_space = kGetKeySpace};
-    auto node = PrivateNode::start({"--capacity", std::to_string(kCapacity), "--max-value-len",
-                                    std::to_string(kBenchValueLen), "--policy", "lru"},
+    auto node = PrivateNode::start({"--capacity", node::exact_bytes(kCapacity), "--max-value-len",
+                                    node::exact_bytes(kBenchValueLen), "--policy", "lru"},
                                    false, deadline_);
     if (!node) return std::unexpected(node.error());
     if (auto started = start_workers(*node); !started) return started;

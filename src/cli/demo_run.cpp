@@ -16,6 +16,7 @@
 #include "cli/report.h"
 #include "cli/worker_pool.h"
 #include "cli/workload.h"
+#include "node/option_values.h"
 #include "platform/clock.h"
 
 namespace orlop::cli {
@@ -51,8 +52,8 @@ class DemoRun {
   Result<void> start() {
     progress_.say("starting a node of " + format_bytes(options_.capacity) + " and " +
                   std::to_string(options_.workers) + " worker processes");
-    auto node = PrivateNode::start({"--capacity", std::to_string(options_.capacity),
-                                    "--max-value-len", std::to_string(kDemoValueLen)},
+    auto node = PrivateNode::start({"--capacity", node::exact_bytes(options_.capacity),
+                                    "--max-value-len", node::exact_bytes(kDemoValueLen)},
                                    options_.keep, deadline());
     if (!node) return std::unexpected(node.error());
     node_.emplace(std::move(*node));

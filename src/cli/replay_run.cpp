@@ -11,6 +11,7 @@
 #include "cli/report.h"
 #include "cli/trace.h"
 #include "cli/worker_pool.h"
+#include "node/option_values.h"
 #include "platform/clock.h"
 
 namespace orlop::cli {
@@ -19,11 +20,11 @@ namespace {
 constexpr MonoNs kStartLimit = 60 * kNsPerSecond;
 
 std::vector<std::string> serve_arguments(const ReplayOptions& options, const ReplayMemory& memory) {
-  const std::string all = std::to_string(memory.capacity);
+  const std::string all = node::exact_bytes(memory.capacity);
   // No caps: a trace may ask for any part of the cache at once.
   return {"--capacity",      all,
-          "--max-value-len", std::to_string(options.value_bytes),
-          "--reserve",       std::to_string(memory.reserve_bytes),
+          "--max-value-len", node::exact_bytes(options.value_bytes),
+          "--reserve",       node::exact_bytes(memory.reserve_bytes),
           "--policy",        options.policy,
           "--max-pinned",    all,
           "--max-prepared",  all};

@@ -12,7 +12,8 @@
 
 #include "base/log.h"
 #include "node/keeper.h"
-#include "node/options.h"
+#include "node/option_sources.h"
+#include "node/option_table.h"
 #include "node/server.h"
 #include "node/version.h"
 
@@ -109,6 +110,7 @@ int node_main(const std::vector<std::string>& invocation, std::vector<std::strin
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kExitOk : kExitBadConfiguration;
   }
+  texts.environment = orlop_environment();
   const auto options = resolve(texts);
   if (!options) {
     report(options.error(), program);

@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "node/admin_server.h"
 #include "node/keeper.h"
+#include "node/option_table.h"
 #include "platform/clock.h"
 #include "runtime/server_loop.h"
 #include "runtime/server_start.h"

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The TOML file of a node: from a path to texts by key, every mistake with its line.
+// Thread: any.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "node/option_table.h"
+
+namespace orlop::node {
+
+// A text that some source gave for an option.
+struct GivenText {
+  const OptionRow* row = nullptr;
+  std::string text;
+  std::string origin;  // "/etc/orlop.toml:12", "environment ORLOP_LOG", "flag --capacity"
+  std::string blames;  // how a message about it begins: "/etc/orlop.toml:12: memory.capacity"
+};
+
+struct OptionFile {
+  std::vector<GivenText> given;       // in the order of the lines
+  std::vector<std::string> mistakes;  // complete messages
+};
+
+// A file of all options with comments is 5 KiB.
+inline constexpr std::size_t kMaxOptionFileBytes = 1024 * 1024;
+
+// Values are only brought into texts; whether they are good is for OptionRow::set.
+// Mistakes: no such file, a folder, unreadable, no regular file (the server reads it again at every
+// start), too long, nothing in it, not TOML, a key twice, unknown keys with the nearest one, tables
+// and values in each other's place, values of the wrong type.
+OptionFile read_option_file(const std::string& path);
+
+}  // namespace orlop::node
