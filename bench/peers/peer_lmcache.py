@@ -27,7 +27,7 @@ from lmcache.v1.protocol import (  # noqa: E402
     ServerReturnCode,
 )
 from servers import Servers, free_port  # noqa: E402
-from values import address_of  # noqa: E402
+from values import address_of, make_buffer  # noqa: E402
 
 _ANSWER = ServerMetaMessage.packlength()
 _FORMAT = MemoryFormat(1)
@@ -58,7 +58,7 @@ class Peer:
             "transport": "TCP on loopback"}
         self.numbers: dict[str, int] = {}
         self.head = memoryview(bytearray(_ANSWER))
-        self.buffer, self.size = bytearray(), 0
+        self.buffer, self.size = make_buffer(1), 0
         return self.servers.pids()
 
     def stop(self) -> None:
@@ -94,7 +94,7 @@ class Peer:
 
     def _buffers(self, count, size):
         if len(self.buffer) != count * size:
-            self.buffer = bytearray(count * size)
+            self.buffer = make_buffer(count * size)
         self.size = size
         return [memoryview(self.buffer)[i * size : (i + 1) * size] for i in range(count)]
 

@@ -7,7 +7,7 @@ import subprocess
 import orlop
 from cells import KEY_BYTES, SINGLE_SIZES, STORE_BYTES
 from servers import Servers
-from values import address_of
+from values import address_of, make_buffer
 
 
 class Peer:
@@ -53,7 +53,7 @@ class Peer:
             call(i)
 
     def _take_buffers(self, count, size):
-        self.buffer, self.size = bytearray(count * size), size
+        self.buffer, self.size = make_buffer(count * size), size
         return [memoryview(self.buffer)[i * size : (i + 1) * size] for i in range(count)]
 
     def got(self, i) -> int:

@@ -13,7 +13,7 @@ import hiredis
 import redis
 from cells import STORE_BYTES
 from servers import Servers
-from values import address_of
+from values import address_of, make_buffer
 
 
 class Peer:
@@ -34,7 +34,7 @@ class Peer:
             "server": "redis-server " + version.split("v=")[1].split()[0],
             "client": f"redis-py {redis.__version__}, hiredis {hiredis.__version__}",
             "transport": "Unix socket"}
-        self.buffers: list[bytearray] = []
+        self.buffers = []
         return self.servers.pids()
 
     def stop(self) -> None:
@@ -49,7 +49,7 @@ class Peer:
 
     def _take_buffers(self, count, size):
         if len(self.buffers) < count or len(self.buffers[0]) != size:
-            self.buffers = [bytearray(size) for _ in range(count)]
+            self.buffers = [make_buffer(size) for _ in range(count)]
         return [memoryview(buffer) for buffer in self.buffers[:count]]
 
     def got(self, i) -> int:

@@ -7,7 +7,7 @@ lengths. Nobody uses Redis like this; it shows what the server and the socket co
 import socket
 
 from peer_redis import Peer as RedisPeer
-from values import address_of
+from values import address_of, make_buffer
 
 _READ = 65536
 
@@ -27,7 +27,7 @@ class Peer(RedisPeer):
     def _take_exact(self, size):
         """A receive buffer for one whole answer to GET: head, value, CR LF."""
         self.head = len(b"$%d\r\n" % size)
-        self.answer = bytearray(self.head + size + 2)
+        self.answer = make_buffer(self.head + size + 2)
         return memoryview(self.answer)
 
     def got(self, i) -> int:
@@ -56,7 +56,7 @@ class Peer(RedisPeer):
         count = len(keys)
         self.head = len(b"*%d\r\n" % count) + len(b"$%d\r\n" % values.size)
         self.stride = len(b"$%d\r\n" % values.size) + values.size + 2
-        self.answer = bytearray(len(b"*%d\r\n" % count) + count * self.stride)
+        self.answer = make_buffer(len(b"*%d\r\n" % count) + count * self.stride)
         request = b"*%d\r\n$4\r\nMGET\r\n" % (count + 1) + b"".join(map(_bulk, keys))
         call = self._exchange([request], memoryview(self.answer))
         return lambda _: call(0)

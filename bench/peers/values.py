@@ -7,6 +7,7 @@ memory than checking one, so that it does not empty the caches between two timed
 """
 
 import ctypes
+import mmap
 import random
 
 STEP = 64
@@ -20,12 +21,20 @@ def address_of(buffer) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
 
 
+def make_buffer(size: int) -> mmap.mmap:
+    """Zeroed, resident memory that begins at a page: engines' buffers are aligned, a bytearray is not."""
+    buffer = mmap.mmap(-1, size)
+    buffer.write(bytes(size))
+    return buffer
+
+
 class Values:
     def __init__(self, size: int, count: int):
         self.size = size
         self.count = count
         # The same in every process: the seed is the size.
-        self.text = bytearray(random.Random(size).randbytes(size + STEP * count))
+        self.text = make_buffer(size + STEP * count)
+        self.text[:] = random.Random(size).randbytes(size + STEP * count)
         self._address = address_of(self.text)
 
     def view(self, i: int) -> memoryview:
