@@ -117,7 +117,7 @@ void bind_writes(nb::class_<ClientObject>& type) {
       .def("flush", &ClientObject::flush, nb::arg("ns"), nb::arg("family") = false,
            "Forgets every value of the namespace, or of all ranks of its family. Returns the "
            "number\n"
-           "of values. A plan begun after it never sees bytes from before. Raises NoNode.");
+           "of namespaces. A plan begun after it never sees bytes from before. Raises NoNode.");
 }
 
 void init_client(ClientObject* self, const std::optional<std::string>& socket,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "buffers.h"
 
+#include <nanobind/stl/string.h>
+
 namespace orlop::python {
 
 namespace {

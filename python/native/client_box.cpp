@@ -49,8 +49,8 @@ CopySection::CopySection(ClientBox& box) : box_(box) {
 }
 
 CopySection::~CopySection() {
-  others_.reset();  // takes the GIL back
   --box_.copying;
+  others_.reset();
 }
 
 std::shared_ptr<ClientBox> open_client(ClientOptions options, nb::handle on_ready) {
@@ -63,7 +63,6 @@ std::shared_ptr<ClientBox> open_client(ClientOptions options, nb::handle on_read
   std::shared_ptr<ClientBox> box(new ClientBox{.guard = *guard,
                                                .on_ready = callable,
                                                .viewed = {},
-                                               .copying = 0,
                                                .closing = false,
                                                .client = Client(std::move(options))},
                                  drop_client);
@@ -82,6 +81,12 @@ void close_client(ClientBox& box) {
   }
   const GilRelease others;
   box.client.close();
+}
+
+void invalidate_all_views() {
+  for (ClientBox* const box : all_clients())
+    for (PlanMemory* const plan : std::vector(box->viewed.begin(), box->viewed.end()))
+      plan->invalidate_views();
 }
 
 void close_all_clients() {

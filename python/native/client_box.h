@@ -5,6 +5,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <set>
@@ -23,9 +24,10 @@ struct ClientBox {
   PyObject* on_ready = nullptr;  // owned; called with True or False
   std::set<PlanMemory*> viewed;  // plans with live pages; the GIL guards it
   // Threads that copy without the GIL: close() waits for them, for a plan that it ended would give
-  // its memory away under the copy. The GIL guards both.
-  int copying = 0;
-  bool closing = false;
+  // its memory away under the copy. Counted down before the GIL is taken back, which a thread may
+  // never do again (gil.h).
+  std::atomic<int> copying{0};
+  bool closing = false;  // the GIL guards it
   Client client;
 
   // Throws orlop.ForkedChild in a forked child.
@@ -52,6 +54,8 @@ class CopySection {
 std::shared_ptr<ClientBox> open_client(ClientOptions options, nb::handle on_ready);
 // Ends views that nobody uses, then the client. GIL held; given up in the wait.
 void close_client(ClientBox& box);
+// In a forked child: its hole in the address space must not be reached through a memoryview.
+void invalidate_all_views();
 // At the end of the interpreter: closes every client of this process.
 void close_all_clients();
 

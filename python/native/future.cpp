@@ -65,6 +65,13 @@ void bind_future(nb::module_& module) {
           },
           "True when result() would not wait. Never blocks.")
       .def(
+          "__await__",
+          [](nb::handle self) {
+            return imported("orlop.waiting").attr("wait")(self).attr("__await__")();
+          },
+          nb::sig("def __await__(self) -> Generator[Any, None, list[Outcome]]"),
+          "The outcomes, without blocking the event loop.")
+      .def(
           "result",
           [](const FutureBox& self, std::optional<double> timeout) {
             self.box->check_process();

@@ -24,6 +24,7 @@ NB_MODULE(_native, module) {
   py::bind_child(module);
   module.def("_in_main_interpreter",
              [] { return PyInterpreterState_Get() == PyInterpreterState_Main(); });
+  module.def("_after_fork_in_child", py::invalidate_all_views);
   // Daemon threads are still running then: from here on only this thread takes the GIL in here.
   module.def("_close_all", [] {
     py::begin_shutdown();

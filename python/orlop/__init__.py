@@ -12,6 +12,7 @@
 """
 
 import atexit as _atexit
+import os as _os
 
 from orlop import _native
 
@@ -85,3 +86,4 @@ __all__ = [
 ]
 
 _atexit.register(_native._close_all)
+_os.register_at_fork(after_in_child=_native._after_fork_in_child)

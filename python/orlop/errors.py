@@ -65,8 +65,8 @@ class NoMemory(Error):
     code = "no_memory"
 
 
-class NamespaceConflict(Error):
-    """The node has another descriptor with the same digest."""
+class NamespaceConflict(Error, ValueError):
+    """The descriptor has unknown fields, or the node has another one with the same digest."""
 
     code = "namespace_conflict"
 
