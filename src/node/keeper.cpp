@@ -32,6 +32,8 @@ protocol::LifeLimits limits_of(const NodeOptions& options) {
   limits.backoff_most = options.backoff.most;
   limits.forget_after = options.backoff.forget_after;
   limits.stop_grace = options.stop_grace;
+  limits.start_limit = options.start_limit;
+  limits.hang_limit = options.hang_limit;
   return limits;
 }
 

@@ -255,6 +255,13 @@ void add_node_rows(std::vector<OptionRow>& all) {
   all.push_back(duration_row({"node.stop_grace", "--stop-grace"}, {0, 600 * kNsPerSecond}, "5s",
                              "time that a stopping server gets before it is killed",
                              [](auto& o) -> auto& { return o.stop_grace; }));
+  all.push_back(duration_row({"node.start_limit", "--start-limit"},
+                             {kNsPerSecond, 3600 * kNsPerSecond}, "120s",
+                             "time from the start of a server until it must serve",
+                             [](auto& o) -> auto& { return o.start_limit; }));
+  all.push_back(duration_row({"node.hang_limit", "--hang-limit"}, {0, 3600 * kNsPerSecond}, "30s",
+                             "a server that answers nothing for so long is killed; 0: never",
+                             [](auto& o) -> auto& { return o.hang_limit; }));
 }
 
 void add_cache_rows(std::vector<OptionRow>& all) {

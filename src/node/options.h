@@ -33,7 +33,9 @@ struct NodeOptions {
   bool unsafe_no_pidfd = false;
   std::optional<MonoNs> spin;  // none: adaptive
   RestartBackoff backoff;
-  MonoNs stop_grace = 5 * kNsPerSecond;  // of the server at a graceful stop, then SIGKILL
+  MonoNs stop_grace = 5 * kNsPerSecond;     // of the server at a graceful stop, then SIGKILL
+  MonoNs start_limit = 120 * kNsPerSecond;  // from the start of a server until it must serve
+  MonoNs hang_limit = 30 * kNsPerSecond;    // from a ping without an answer to SIGKILL; 0: never
   LogLevel log_level = LogLevel::kInfo;
 };
 

@@ -28,11 +28,11 @@ namespace orlop::protocol {
 struct LifeLimits {
   MonoNs backoff_first = 100 * kNsPerMs;
   MonoNs backoff_most = 5 * kNsPerSecond;
-  MonoNs forget_after = kNsPerSecond;      // a server that served so long was a good one
-  MonoNs stop_grace = 5 * kNsPerSecond;    // from "stop" to SIGKILL
-  MonoNs exit_grace = 2 * kNsPerSecond;    // from the end of its socket to SIGKILL
-  MonoNs start_limit = 60 * kNsPerSecond;  // from Start to "serving"
-  MonoNs check_limit = 10 * kNsPerSecond;  // of the preflight of a new program
+  MonoNs forget_after = kNsPerSecond;       // a server that served so long was a good one
+  MonoNs stop_grace = 5 * kNsPerSecond;     // from "stop" to SIGKILL
+  MonoNs exit_grace = 2 * kNsPerSecond;     // from the end of its socket to SIGKILL
+  MonoNs start_limit = 120 * kNsPerSecond;  // from Start to "serving"
+  MonoNs check_limit = 10 * kNsPerSecond;   // of the preflight of a new program
   MonoNs ping_every = kNsPerSecond;
   MonoNs hang_limit = 30 * kNsPerSecond;  // from a ping to SIGKILL, if no answer comes; 0: never
 };

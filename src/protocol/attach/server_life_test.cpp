@@ -127,7 +127,7 @@ TEST(ServerLife, Hung_server_is_killed_and_a_start_that_takes_for_ever_too) {
   EXPECT_EQ(names(life.tick(50 * kSecond)), "");  // once
   life.ended(ServerEnd::kOther, 50 * kSecond);
   EXPECT_EQ(names(life.tick(50 * kSecond)), "start:good");
-  EXPECT_EQ(names(life.tick(110 * kSecond)), "kill");
+  EXPECT_EQ(names(life.tick(170 * kSecond)), "kill");
 }
 
 TEST(ServerLife, Upgrade_succeeds_when_the_new_server_has_served_for_a_second) {
@@ -172,7 +172,7 @@ TEST(ServerLife, Candidate_that_fails_anywhere_is_followed_by_the_old_program) {
       {"exits at once", [](ServerLife&) {}, ServerEnd::kOther, "did not serve"},
       {"configuration", [](ServerLife&) {}, ServerEnd::kBadConfiguration, "did not serve"},
       {"condemns memory", [](ServerLife&) {}, ServerEnd::kSegmentUnreadable, "did not serve"},
-      {"never serves", [](ServerLife& l) { EXPECT_EQ(names(l.tick(70 * kSecond)), "kill"); },
+      {"never serves", [](ServerLife& l) { EXPECT_EQ(names(l.tick(130 * kSecond)), "kill"); },
        ServerEnd::kOther, "did not serve in time"},
       {"link breaks",
        [](ServerLife& l) { EXPECT_EQ(names(l.link_ended(false, 11 * kSecond)), "kill"); },
