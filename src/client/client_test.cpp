@@ -90,7 +90,7 @@ TEST_F(ClientTest, Prefix_is_rounded_down_to_the_readers_groups) {
   EXPECT_EQ(result.first_miss_index, 4U);
   EXPECT_EQ(result.first_miss_group_index, 1U);
   EXPECT_FALSE(result.all_hit);
-  EXPECT_EQ(result.reason, MissReason::kNotFound);
+  EXPECT_EQ(result.reason, MissReason::kGroupIncomplete);
   // What is beyond the whole groups is released at once.
   EXPECT_EQ(client.stats().pinned_bytes, 2U * kValueLen);
 }

@@ -270,6 +270,8 @@ Result<ReadState*> ClientCore::get_start(const ReadRequest& request, GetResult* 
   }
   const client::WholeGroups whole = client::whole_groups(request.group_lens, raw);
   if (state->pinned) release_beyond(*state, whole.keys);
+  // Members of the reader's group are here and one is not: pages went, or were put, one by one.
+  if (reason == MissReason::kNotFound && raw > whole.keys) reason = MissReason::kGroupIncomplete;
 
   *result = {.raw_prefix_hit_len = raw,
              .transferable_len = whole.keys,
