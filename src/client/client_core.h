@@ -37,6 +37,7 @@
 #include "platform/event_fd.h"
 #include "platform/fork_guard.h"
 #include "protocol/session/session.h"
+#include "runtime/spin.h"
 
 namespace orlop::detail {
 
@@ -191,7 +192,6 @@ class ClientCore : public client::ThreadExitListener,
   std::string socket_path_;
   ForkGuard guard_;
   const std::uint64_t serial_;  // of this object in this process; never reused
-  const bool may_spin_;
   EventFd wake_;       // the housekeeping thread has something to look at
   EventFd stop_bell_;  // rung once, when it has to end
   std::thread thread_;
@@ -207,7 +207,7 @@ class ClientCore : public client::ThreadExitListener,
   std::condition_variable progress_;
   std::uint32_t waiting_ = 0;
   bool consumer_active_ = false;
-  MonoNs spin_ = client_spin_start();
+  runtime::AdaptiveSpin spin_;
   std::shared_ptr<client::Attachment> attachment_;
   std::uint64_t attachments_ = 0;  // numbers given out
   bool attach_tried_ = false;      // an attempt failed since there was no attachment
@@ -240,8 +240,6 @@ class ClientCore : public client::ThreadExitListener,
   MonoNs next_tidy_ = 0;
   MonoNs next_report_ = 0;
   bool unresolved_ = false;  // a namespace could not be opened again yet
-
-  static constexpr MonoNs client_spin_start() { return 5 * kNsPerUs; }
 };
 
 }  // namespace orlop::detail

@@ -117,26 +117,29 @@ void ClientCore::wait_progress(Lock& lock, MonoNs deadline) {
 void ClientCore::sleep_as_consumer(Lock& lock, const std::shared_ptr<Attachment>& on,
                                    MonoNs deadline) {
   segment::ChannelHeader& header = on->channel.header();
-  if (may_spin_ && spin_ > 0) {
+  if (const MonoNs budget = spin_.budget_ns(); budget > 0) {
     // Only the counter is read: the session belongs to whoever holds the mutex.
     const std::uint32_t before = header.response_head.load(std::memory_order_relaxed);
-    const MonoNs until = std::min(monotonic_ns() + spin_, deadline);
+    const MonoNs until = std::min(monotonic_ns() + budget, deadline);
     lock.unlock();
     bool answered = false;
     do {
       answered = header.response_tail.load(std::memory_order_acquire) != before;
     } while (!answered && monotonic_ns() < until);
     lock.lock();
-    // Spin longer while it pays, give it up quickly when it does not.
-    spin_ = answered ? std::min(spin_ * 2, client::kMaxSpin)
-                     : std::max(spin_ / 4, client_spin_start() / 8);
-    if (answered) return;
+    if (answered) {
+      spin_.hit();
+      return;
+    }
   }
   protocol::Session& session = on->guarded->session;
   if (!session.prepare_sleep()) return;
   lock.unlock();
-  static_cast<void>(on->answers.wait(time_left(deadline, monotonic_ns())));
+  const MonoNs asleep = monotonic_ns();
+  static_cast<void>(on->answers.wait(time_left(deadline, asleep)));
+  const MonoNs slept = monotonic_ns() - asleep;
   lock.lock();
+  spin_.missed(slept);
   session.woke_up();
 }
 

@@ -44,9 +44,9 @@ inline constexpr std::uint64_t kTimedGets = 8;          // power of two
 // Longest space wait asked of the node; it uses min(this, its own limit).
 inline constexpr MonoNs kSpaceWait = 10 * kNsPerMs;
 
-// Spinning before sleep, only with more than two CPUs: on fewer the node could not run meanwhile.
+// Longest look for an answer before sleep: four times what a busy node needs for a small request,
+// and half of what waking a sleeping one costs.
 inline constexpr MonoNs kMaxSpin = 20 * kNsPerUs;
-inline constexpr unsigned kSpinCpus = 3;
 
 // Ledger chunks that a thread keeps when it has no pins.
 inline constexpr std::uint32_t kKeptChunks = 4;

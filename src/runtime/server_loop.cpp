@@ -36,7 +36,8 @@ ServerLoop::ServerLoop(const ServerConfig& config, ServerStart start)
       admin_socket_(std::move(start.admin_socket)),
       keeper_(std::move(start.keeper)),
       handed_over_(std::move(start.channels)),
-      spin_(config.spin_ns ? AdaptiveSpin(*config.spin_ns) : AdaptiveSpin::for_cpus(cpu_count())) {}
+      cpus_(cpu_count()),
+      spin_(config.spin_ns ? AdaptiveSpin(*config.spin_ns) : AdaptiveSpin::for_cpus(cpus_)) {}
 
 ServerLoop::~ServerLoop() {
   snapshots_.close();
@@ -173,7 +174,9 @@ void ServerLoop::after_round() {
 }
 
 Result<void> ServerLoop::sleep_or_spin() {
-  const MonoNs budget = spin_.budget_ns();
+  // Every client and we need a core each; on fewer, looking takes one away from somebody's work.
+  const bool crowded = !config_.spin_ns && clients_.size() >= cpus_;
+  const MonoNs budget = crowded ? 0 : spin_.budget_ns();
   if (budget != 0) {
     const MonoNs until = monotonic_ns() + budget;
     do {

@@ -13,7 +13,8 @@
 //   * Death is a pidfd that fired, nothing else. Prepared slots of the dead go when also the fork
 //     pipe has ended.
 // Sleep: store node_sleeping, full fence, look at all rings again, epoll_wait. Clients: store tail,
-//   full fence, read node_sleeping, ring. Spinning before it: none with <= 2 CPUs, else adaptive.
+//   full fence, read node_sleeping, ring. Spinning before it: adaptive (spin.h); none unless
+//   there is a CPU for each client and the node.
 // Thread: create(), run() and the destructor on one; snapshots() and inspections() any other.
 #pragma once
 
@@ -56,7 +57,7 @@ struct ServerConfig {
   protocol::NodeConfig node;
   std::vector<uid_t> allowed_uids;  // apart from our own and root
   bool unsafe_no_pidfd = false;     // take a hang-up for a death where no pidfd is to be had
-  std::optional<MonoNs> spin_ns;    // none: adaptive; 0 with <= 2 CPUs
+  std::optional<MonoNs> spin_ns;    // none: adaptive
 };
 
 struct StartReport {
@@ -205,6 +206,7 @@ class ServerLoop {
   std::uint64_t next_connection_ = 0;
 
   LoopCounters counters_;
+  const unsigned cpus_;  // that we may run on, when we started
   AdaptiveSpin spin_;
   MonoNs now_ = 0;
   MonoNs server_started_ = 0;

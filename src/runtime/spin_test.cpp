@@ -6,22 +6,55 @@
 namespace orlop::runtime {
 namespace {
 
-TEST(AdaptiveSpin, Two_cpus_never_spin) {
-  AdaptiveSpin spin = AdaptiveSpin::for_cpus(2);
+TEST(AdaptiveSpin, One_cpu_never_spins) {
+  AdaptiveSpin spin = AdaptiveSpin::for_cpus(1);
   spin.hit();
-  spin.missed(1);
+  for (int i = 0; i < 20; ++i) spin.missed(1);
   EXPECT_EQ(spin.budget_ns(), 0u);
 }
 
 TEST(AdaptiveSpin, Short_sleeps_raise_and_long_ones_lower_the_budget) {
-  AdaptiveSpin spin = AdaptiveSpin::for_cpus(8);
+  AdaptiveSpin spin = AdaptiveSpin::for_cpus(2);
   EXPECT_EQ(spin.budget_ns(), 0u);
-  for (int i = 0; i < 20; ++i) spin.missed(kNsPerUs);
+  for (int i = 0; i < 8; ++i) spin.missed(kNsPerUs);
   EXPECT_EQ(spin.budget_ns(), AdaptiveSpin::kMostNs);
   for (int i = 0; i < 40; ++i) spin.missed(kNsPerSecond);
   EXPECT_EQ(spin.budget_ns(), 0u);
   spin.hit();
   EXPECT_EQ(spin.budget_ns(), AdaptiveSpin::kLeastNs);
+}
+
+TEST(AdaptiveSpin, Budget_stays_below_the_most_that_was_asked_for) {
+  AdaptiveSpin spin = AdaptiveSpin::for_cpus(8, 20 * kNsPerUs);
+  for (int i = 0; i < 20; ++i) spin.hit();
+  EXPECT_EQ(spin.budget_ns(), 20 * kNsPerUs);
+}
+
+// The other side waits for our core: every sleep is short, no spin ever hits.
+TEST(AdaptiveSpin, Shared_core_costs_less_than_two_percent) {
+  constexpr MonoNs kRoundTrip = 4 * kNsPerUs;
+  AdaptiveSpin spin = AdaptiveSpin::for_cpus(2);
+  MonoNs spun = 0;
+  constexpr int kSettled = 5'000, kCounted = 50'000;
+  for (int i = 0; i < kSettled + kCounted; ++i) {
+    if (i >= kSettled) spun += spin.budget_ns();
+    spin.missed(kRoundTrip);
+  }
+  EXPECT_GT(spun, 0u) << "it never tries again";
+  EXPECT_LT(spun, kCounted * kRoundTrip / 50);
+}
+
+TEST(AdaptiveSpin, First_hit_after_a_pause_ends_the_pauses) {
+  AdaptiveSpin spin = AdaptiveSpin::for_cpus(2);
+  for (int i = 0; i < 5'000; ++i) spin.missed(kNsPerUs);
+  for (int i = 0; i < 2'000 && spin.budget_ns() == 0; ++i) spin.missed(kNsPerUs);
+  ASSERT_EQ(spin.budget_ns(), AdaptiveSpin::kMostNs);
+  spin.hit();
+  EXPECT_EQ(spin.budget_ns(), AdaptiveSpin::kMostNs);
+  spin.missed(kNsPerUs);  // the next failure counts as the first again
+  spin.missed(kNsPerUs);
+  spin.missed(kNsPerUs);
+  EXPECT_EQ(spin.budget_ns(), AdaptiveSpin::kMostNs);
 }
 
 TEST(AdaptiveSpin, Fixed_budget_stays) {
