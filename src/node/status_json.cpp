@@ -206,6 +206,7 @@ std::string status_json(const runtime::NodeSnapshot& s, const ProcessMemory& mem
                     {"last_end", s.last_end},
                     {"last_upgrade", upgrade_json(s.upgrade)},
                     {"keeper_pid", s.keeper_pid},
+                    {"server_pid", s.server_pid},
                     {"memory", memory_json(s, memory)},
                     {"open_puts", s.gauges.open_puts},
                     {"waiting_puts", s.gauges.waiting_puts},

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/server_loop.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <sstream>
 #include <utility>
@@ -262,6 +264,7 @@ std::shared_ptr<NodeSnapshot> ServerLoop::snapshot() const {
   out->stopping = stop_deadline_ != kNever;
   out->restarts = hello_.restarts;
   out->keeper_pid = hello_.keeper_pid;
+  out->server_pid = static_cast<std::uint32_t>(::getpid());
   out->last_end = hello_.last_end;
   out->upgrade = upgrade_;
   out->taken = now_;

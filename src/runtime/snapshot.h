@@ -57,7 +57,7 @@ struct NodeSnapshot {
   SegmentId segment;
   Incarnation incarnation;
   bool cold = false, stopping = false;
-  std::uint32_t restarts = 0, keeper_pid = 0;
+  std::uint32_t restarts = 0, keeper_pid = 0, server_pid = 0;
   std::string last_end;
   protocol::UpgradeFrame upgrade;  // what became of the last SIGHUP
   MonoNs taken = 0, keeper_started = 0, server_started = 0, recovery_ns = 0;
