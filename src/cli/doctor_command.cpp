@@ -66,9 +66,11 @@ ExitCode run(const Arguments& arguments) {
   Json descriptor;
   if (!arguments.descriptor.empty()) {
     const auto parsed = parse_descriptor(arguments.descriptor);
-    if (!parsed) return report_error("doctor", parsed.error());
-    const auto text = canonical_text(*parsed);
-    if (!text) return report_error("doctor", text.error());
+    const auto text = parsed ? canonical_text(*parsed) : std::unexpected(parsed.error());
+    if (!text) {
+      (void)report_error("doctor", text.error());
+      return ExitCode::kUsage;  // whatever the code: it is what was written after --descriptor
+    }
     descriptor = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   }
   const Examination examination = examine(socket, descriptor);

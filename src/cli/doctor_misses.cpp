@@ -129,8 +129,9 @@ class Misses {
   void flushed() {
     add("flushed",
         share("flushed") + " were for pages that a flush had dropped; " +
-            count(counters_, "flushes") + " flushes dropped " + count(counters_, "flushed_slots") +
-            " pages since the server's start",
+            count(counters_, "flushes") +
+            (number(counters_, "flushes") == 1 ? " flush" : " flushes") + " dropped " +
+            count(counters_, "flushed_slots") + " pages since the server's start",
         "a flush belongs to a change of weights: see who calls it more often than that",
         {{"flushes", number(counters_, "flushes")},
          {"flushed_slots", number(counters_, "flushed_slots")}});

@@ -30,8 +30,8 @@ Check found(const NodeLook& look) {
   }
   const std::string state = text(look.status, "state");
   const bool draining = is_draining(look.status);
-  check.finding = state + "; keeper pid " + count(look.status, "keeper_pid") + ", up " +
-                  duration(look.status, "uptime_seconds");
+  check.finding = state + "; keeper pid " + std::to_string(number(look.status, "keeper_pid")) +
+                  ", up " + duration(look.status, "uptime_seconds");
   check.figures = {{"state", state},
                    {"draining", draining},
                    {"uptime_seconds", seconds(look.status, "uptime_seconds")}};

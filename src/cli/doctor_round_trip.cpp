@@ -154,7 +154,7 @@ class Trip {
       fails("remove", "the page is still there after remove", "report it with the node's log");
       return;
     }
-    step("remove", "removed; the namespace's row stays");
+    step("remove", "removed (the namespace's row stays)");
   }
 
   void detach() {
