@@ -54,6 +54,7 @@ void choose_faults(Rng& rng, Options& o) {
   o.corrupted = sometimes(rng, 0.3, 10);
   o.copy_fails = sometimes(rng, 0.1, 4);
   o.long_pause = sometimes(rng, 0.3, 10);
+  o.drain = sometimes(rng, 0.25, 8);
 }
 
 }  // namespace
@@ -83,7 +84,7 @@ std::string Options::text() const {
       << keeper_slow << " refuses " << keeper_refuses << ", nested " << nested << ", abandoned "
       << request_abandoned << ", flush " << flush << ", remove " << remove << ", false report "
       << false_report << ", corrupted " << corrupted << ", copy fails " << copy_fails
-      << ", long pause " << long_pause;
+      << ", long pause " << long_pause << ", drain " << drain;
   return out.str();
 }
 

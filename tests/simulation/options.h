@@ -45,6 +45,7 @@ struct Options {
   std::uint32_t corrupted = 0;  // a reader scribbles over a value and reports it
   std::uint32_t copy_fails = 0;
   std::uint32_t long_pause = 0;  // time jumps over the writer's hold of its key
+  std::uint32_t drain = 0;       // a client begins or ends it
 
   static Options from_seed(std::uint64_t seed);
   std::string text() const;

@@ -90,7 +90,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Expectation{PlantedBug::kArenaReusedAtDeadline, 100},
                       Expectation{PlantedBug::kPlanEndedBeforeCopies, 100},
                       Expectation{PlantedBug::kRecoveryBySlot, 100},
-                      Expectation{PlantedBug::kRemovedGroupResurrected, 100}),
+                      Expectation{PlantedBug::kRemovedGroupResurrected, 100},
+                      Expectation{PlantedBug::kDrainRefusesCommits, 100},
+                      Expectation{PlantedBug::kDrainForgottenAtRecover, 100},
+                      Expectation{PlantedBug::kGoneOfOtherNamespace, 10}),
     [](const auto& test) { return std::string(to_string(test.param.bug)); });
 
 }  // namespace

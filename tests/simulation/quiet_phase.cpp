@@ -21,7 +21,13 @@ void QuietPhase::run() {
              [this] { return all_idle() && counters_are_zero(); }))
     return;
   books_balance(world_.clients.size());
+  if (world_.options.drain != 0) {
+    world_.clients.front()->begin_drain_end();
+    if (!until("a drain ends", [this] { return all_idle(); })) return;
+  }
   put_into_every_namespace();
+  if (world_.verdict.failed()) return;
+  misses_have_causes();
   if (world_.verdict.failed()) return;
   everybody_leaves();
 }
@@ -86,6 +92,37 @@ void QuietPhase::put_into_every_namespace() {
       world_.verdict.broken("an idle node does not store a new page of namespace " +
                             std::to_string(ns));
   }
+}
+
+// The page that only rank 1 has, asked for by rank 0; then the same after rank 1 removed it.
+void QuietPhase::misses_have_causes() {
+  using protocol::MissCause;
+  SimClient& client = *world_.clients.front();
+  constexpr std::uint32_t kRank0 = 0, kRank1 = 1;
+  constexpr std::uint32_t kPutOfRank1 = kNamespaces + 1;  // one more after those of every namespace
+  client.begin_last_put(kRank1);
+  if (!until("the put of rank 1 is over", [&] { return client.idle(); })) return;
+  const auto count = [&](std::uint32_t ns, MissCause cause) {
+    protocol::NodeMachine* node = world_.keeper->server()->idle_node();
+    node->read_clients(world_.now);
+    return node->namespaces()
+        .at(client.row_of(ns).value)
+        .traffic.missed[static_cast<std::size_t>(cause)];
+  };
+  const auto missed = [&](std::uint32_t ns, MissCause cause) {
+    const std::uint64_t before = count(ns, cause);
+    client.tell_missed(ns, kPutOfRank1);
+    if (count(ns, cause) == before + 1) return;
+    world_.verdict.broken("a miss in rank " + std::to_string(ns) + " is not counted as " +
+                          std::string(to_string(cause)));
+  };
+  client.spoil_missed();
+  count(kRank0, MissCause::kNeverWritten);  // what it wrote is drained, whatever it is
+  missed(kRank0, MissCause::kOtherNamespace);
+  client.begin_last_remove(kRank1, kPutOfRank1);
+  if (!until("the last remove is over", [&] { return all_idle(); })) return;
+  missed(kRank1, MissCause::kRemoved);
+  missed(kRank0, MissCause::kNeverWritten);
 }
 
 void QuietPhase::everybody_leaves() {

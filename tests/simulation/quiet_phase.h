@@ -20,6 +20,7 @@ class QuietPhase {
   bool all_idle() const;
   bool counters_are_zero();
   void put_into_every_namespace();
+  void misses_have_causes();
   void everybody_leaves();
   void books_balance(std::size_t clients);
 

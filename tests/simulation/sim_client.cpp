@@ -103,6 +103,9 @@ void SimClient::do_some_work() {
   if (!opened_all()) return open_namespace();
   if (world_.roll(o.remove)) remove_some();
   if (world_.roll(o.flush)) flush_some();
+  // More ends than beginnings: while the node drains nothing new is written.
+  if (o.drain != 0 && world_.roll(o.drain))
+    drain(world_.roll(400) ? protocol::DrainMode::kBegin : protocol::DrainMode::kEnd);
   if (world_.roll(250)) start_put();
   if (!world_.roll(350)) return;
   // Mostly from the start of a conversation, as engines do.

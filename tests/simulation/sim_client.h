@@ -39,6 +39,14 @@ class SimClient {
   // Puts one new page into a namespace, reads it back: the node must be able to. Poll the result.
   void begin_last_put(std::uint32_t ns);
   bool last_put_stored() const { return last_put_stored_; }
+  void begin_drain_end();  // over when it is idle again
+  // The page of the `nth` last put (1 = the first one), in this namespace. Over when idle.
+  void begin_last_remove(std::uint32_t ns, std::uint32_t nth);
+  // Samples that page as missed in this namespace.
+  void tell_missed(std::uint32_t ns, std::uint32_t nth);
+  // Whatever a client can do to its ring of missed keys.
+  void spoil_missed();
+  NamespaceRow row_of(std::uint32_t ns) const { return *my_->rows[ns]; }
   std::string what_is_open() const;
 
  private:
@@ -51,6 +59,7 @@ class SimClient {
     std::vector<KeyId> keys{};
     std::vector<std::uint32_t> group_lens{};
     std::uint64_t removal = 0;                     // in the removal oracle
+    std::uint64_t drain = 0;                       // in the drain oracle; put_start: when posted
     PutId put{};                                   // commit
     std::vector<protocol::CommitEntry> entries{};  // commit
     std::vector<std::uint32_t> entry_groups{};     // commit: number of the entry's group
@@ -143,6 +152,7 @@ class SimClient {
   void post_put(std::uint32_t ns, std::uint32_t first, std::uint32_t count, bool last_put);
   void remove_some();
   void flush_some();
+  void drain(protocol::DrainMode mode);
   void advance_puts();
   void commit(PutId id, PutPlan& plan);
   void abort(PutId id, PutPlan& plan);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What comes back from the node, held against what was asked.
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/sometimes.h"
@@ -62,6 +63,9 @@ void SimClient::answered(const Answer& answer) {
     case RequestCode::kFlush:
       if (answer.status != protocol::kStatusOk) return broken("remove, flush: " + answer.text);
       return world_.removals.closed(asked.removal, true, world_.slots.now());
+    case RequestCode::kDrain:
+      if (answer.status != protocol::kStatusOk) return broken("drain: " + answer.text);
+      return world_.drains.answered(asked.drain, answer.args[0] == 1);
     case RequestCode::kDetach:
       return detached();
     default:
@@ -75,6 +79,7 @@ void SimClient::put_started(const Operation& asked, const Answer& answer) {
   plan.last_put = asked.last_put;
   plan.begun = asked.begun;
   const std::vector<std::uint32_t> groups = group_numbers(asked.keys.size(), asked.group_lens);
+  const std::optional<bool> draining = world_.drains.since(asked.drain);
   for (std::size_t i = 0; i < asked.keys.size(); ++i) {
     const protocol::SlotGrant grant = answer.grants[i];
     const Outcome outcome = answer.outcomes[i];
@@ -83,6 +88,10 @@ void SimClient::put_started(const Operation& asked, const Answer& answer) {
       broken("put_start: outcome and memory of a key disagree");
     if (i > 0 && groups[i] == groups[i - 1] && granted != (answer.grants[i - 1].slot != 0))
       broken("put_start: half a group was given memory");
+    if (granted && draining == true) broken("put_start: memory was given while the node drains");
+    if (outcome == Outcome::kNotAdmitted && draining == false)
+      broken("put_start: not admitted, but the node does not drain");
+    SOMETIMES(outcome == Outcome::kNotAdmitted, "sim: not admitted");
     SOMETIMES(outcome == Outcome::kNoSpace, "sim: no space");
     SOMETIMES(outcome == Outcome::kInFlight, "sim: key in flight");
     SOMETIMES(outcome == Outcome::kGroupSplit, "sim: group split");

@@ -57,6 +57,8 @@ void SimClient::resume() {
       return broken("a request was reported lost that nobody waits for");
     if (found->second.removal != 0)
       world_.removals.closed(found->second.removal, false, world_.slots.now());
+    if (found->second.code == protocol::RequestCode::kDrain)
+      world_.drains.lost(found->second.drain);
     my_->operations.erase(found);
   }
   for (const std::uint64_t removal : my_->abandoned_removals)

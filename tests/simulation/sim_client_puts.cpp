@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/sometimes.h"
+#include "segment/missed_ring.h"
 #include "sim_client.h"
 #include "world.h"
 
@@ -55,6 +56,7 @@ void SimClient::post_put(std::uint32_t ns, std::uint32_t first, std::uint32_t co
                          bool last_put) {
   Operation operation{
       .code = RequestCode::kPutStart, .ns = ns, .begun = world_.slots.now(), .last_put = last_put};
+  operation.drain = world_.drains.now();
   for (std::uint32_t i = 0; i < count; ++i) operation.keys.push_back(key(ns, first + i));
   if (world_.roll(700)) {
     for (std::uint32_t left = count; left > 0; left -= operation.group_lens.back())
@@ -98,6 +100,36 @@ void SimClient::remove_some() {
   remember(posted, std::move(operation), cookie);
 }
 
+void SimClient::begin_last_remove(std::uint32_t ns, std::uint32_t nth) {
+  run_as(
+      *family().process, world_,
+      [&] {
+        Operation operation{.code = RequestCode::kRemove, .ns = ns};
+        operation.keys.push_back(key(ns, world_.options.keys + nth * 1000));
+        const std::uint64_t cookie = my_->next_cookie++;
+        const protocol::Posted posted = session().remove(*my_->rows[ns], operation.keys, cookie);
+        if (posted.result != Post::kPosted) return;
+        operation.removal =
+            world_.removals.posted({*my_->rows[ns]}, operation.keys, world_.slots.now());
+        remember(posted, std::move(operation), cookie);
+      },
+      [this] { my_.reset(); });
+}
+
+void SimClient::tell_missed(std::uint32_t ns, std::uint32_t nth) {
+  segment::write_missed(my_->channel, {key(ns, world_.options.keys + nth * 1000), row_of(ns)});
+}
+
+void SimClient::spoil_missed() {
+  for (std::uint64_t left = world_.rng.uniform(2 * segment::kMissedCells); left > 0; --left) {
+    segment::MissedCell& cell = my_->channel.missed()[world_.rng.uniform(segment::kMissedCells)];
+    cell.key_lo.store(world_.rng.next());
+    cell.key_hi.store(world_.rng.next());
+    cell.row.store(world_.roll(500) ? world_.rng.uniform(2 * kNamespaces) : world_.rng.next());
+  }
+  my_->channel.header().missed_tail.store(static_cast<std::uint32_t>(world_.rng.next()));
+}
+
 void SimClient::flush_some() {
   const auto ns = static_cast<std::uint32_t>(world_.rng.uniform(kNamespaces));
   const bool whole_family = world_.rng.chance(0.3);
@@ -110,6 +142,23 @@ void SimClient::flush_some() {
   operation.removal = world_.removals.posted(rows, {}, world_.slots.now());
   world_.note(name() + " flushes namespace " + std::to_string(ns));
   remember(posted, std::move(operation), cookie);
+}
+
+void SimClient::drain(protocol::DrainMode mode) {
+  const std::uint64_t cookie = my_->next_cookie++;
+  const protocol::Posted posted = session().drain(mode, cookie);
+  if (posted.result != Post::kPosted) return;
+  world_.note(name() + (mode == protocol::DrainMode::kBegin ? " begins" : " ends") + " a drain");
+  // Nobody stops waiting for it: the oracle wants to know how it ended.
+  Operation operation{.code = RequestCode::kDrain, .request = posted.request};
+  operation.drain = world_.drains.posted();
+  my_->operations.emplace(cookie, std::move(operation));
+}
+
+void SimClient::begin_drain_end() {
+  run_as(
+      *family().process, world_, [this] { drain(protocol::DrainMode::kEnd); },
+      [this] { my_.reset(); });
 }
 
 // ---- put plans ----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/sometimes.h"
+#include "segment/missed_ring.h"
 #include "sim_client.h"
 #include "world.h"
 
@@ -51,6 +52,8 @@ void SimClient::start_read(std::uint32_t ns, std::uint32_t first, std::uint32_t 
   plan.pinned.resize(count);
   const segment::PinResult result =
       segment::pin_prefix(my_->area, my_->channel, plan.cells, plan.keys, plan.index, plan.pinned);
+  if (result.stop == segment::PinStop::kNotFound)
+    segment::write_missed(my_->channel, {plan.keys[result.pinned], *my_->rows[ns]});
   plan.cells.resize(result.pinned);
   plan.keys.resize(result.pinned);
   plan.pinned.resize(result.pinned);

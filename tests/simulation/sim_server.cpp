@@ -44,6 +44,7 @@ void SimServer::turn() {
   if (most()) finish_verifications();
   if (my_->node->next_deadline() <= world_.now) feed(event::Tick{});
   if (most()) run_background();
+  if (world_.roll(20)) my_->node->read_clients(world_.now);  // somebody asks for a status
   if (world_.fault(world_.options.socket_lost)) lose_a_socket();
 }
 

@@ -49,6 +49,7 @@ constexpr const char* kMustBeReached[] = {
     "sim: ledger full",
     "sim: no room for a request",
     "sim: no space",
+    "sim: not admitted",
     "sim: over quota",
     "sim: pin budget",
     "sim: three steps inside each other",

@@ -12,6 +12,7 @@
 
 #include "base/rng.h"
 #include "device.h"
+#include "drain_oracle.h"
 #include "memory.h"
 #include "options.h"
 #include "process.h"
@@ -65,6 +66,7 @@ class World : public AccessObserver {
   Verdict verdict;
   const SegmentMemory memory;
   RemovalOracle removals;
+  DrainOracle drains;
   SlotOracle slots;
   Listener listener;
   std::unique_ptr<SimKeeper> keeper;
