@@ -27,7 +27,7 @@ ROOT = HERE.parent.parent
 @dataclass(frozen=True)
 class PeerKind:
     name: str  # module peer_NAME
-    environment: str
+    environment: str  # a lock of environments.py; orlop: what the build made
     judged: bool  # the bars compare Orlop with the best of these
     only: tuple[str, ...] = ()  # cells; empty: all
 
@@ -175,7 +175,8 @@ def arguments() -> argparse.Namespace:
                         help="puts table and plot into docs/benchmarks/peers.md and peers.svg")
     parser.add_argument("--or-skip", action="store_true",
                         help="ends with status 77 when an environment or server program cannot be had")
-    parser.add_argument("--orlop-python", type=Path, help="interpreter the package in BIN/../python was built for")
+    parser.add_argument("--orlop-python", type=Path, default=sys.executable,
+                        help="interpreter that the package in BIN/../python was built for")
     parser.add_argument("--bin", default=ROOT / "build/release/bin", type=Path, help="folder of orlop and orlopd")
     parser.add_argument("--verbose", action="store_true", help="shows what the peers' clients write")
     return parser.parse_args()
@@ -193,9 +194,9 @@ def main() -> int:
     if not cells:
         sys.exit(f"no cell contains {options.cells!r}")
     try:
-        pythons = {name: environments.ensure(name, say) for name in {kind.environment for kind in kinds}}
-        if options.orlop_python:
-            pythons["orlop"] = options.orlop_python
+        pythons = {name: environments.ensure(name, say)
+                   for name in {kind.environment for kind in kinds} - {"orlop"}}
+        pythons["orlop"] = options.orlop_python
         if "redis" in pythons and not shutil.which("redis-server"):
             raise FileNotFoundError("no redis-server; ./dev setup bench installs it")
     except (subprocess.CalledProcessError, FileNotFoundError) as error:
