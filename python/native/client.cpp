@@ -98,9 +98,9 @@ NamespaceBox ClientObject::open_namespace(const std::string& json) const {
     const GilRelease others;
     opened = client.open_namespace(descriptor);
   }
-  if (!opened) raise(opened.error());
-  const std::uint32_t value_len = opened->value_len();
-  return {box_, std::move(*opened), value_len};
+  Namespace ns = value_or_raise(std::move(opened));
+  const std::uint32_t value_len = ns.value_len();
+  return {box_, std::move(ns), value_len};
 }
 
 std::shared_ptr<PutPlanBox> ClientObject::put_start(const NamespaceBox& ns, nb::handle keys,

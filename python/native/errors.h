@@ -24,6 +24,8 @@ namespace nb = nanobind;
 
 template <class T>
 T value_or_raise(Result<T>&& result) {
+  if (PyErr_Occurred() != nullptr) [[unlikely]]
+    throw nb::python_error();  // a signal handler's, of a wait that it ended
   if (!result) raise(result.error());
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }

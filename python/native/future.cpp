@@ -42,8 +42,9 @@ std::optional<std::vector<Outcome>> wait_interruptibly(const Future& future,
                          std::min(timeout_s.value_or(kLongest), kLongest)));
   for (;;) {
     const auto left = std::chrono::ceil<Milliseconds>(until - Clock::now());
-    if (auto outcomes = wait_slice(future, std::clamp(left, Milliseconds{0}, kSlice)))
-      return outcomes;
+    auto outcomes = wait_slice(future, std::clamp(left, Milliseconds{0}, kSlice));
+    if (PyErr_Occurred() != nullptr) throw nb::python_error();
+    if (outcomes) return outcomes;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     if (timeout_s && left.count() <= 0) return std::nullopt;
   }

@@ -24,9 +24,15 @@ bool may_take() {
   return false;
 }
 
+// Signal handlers run in the main thread only; elsewhere this finds nothing.
+bool signal_has_raised() {
+  const GilAcquire gil;
+  return gil && (PyErr_Occurred() != nullptr || PyErr_CheckSignals() != 0);
+}
+
 }  // namespace
 
-GilRelease::GilRelease() : state_(PyEval_SaveThread()) {}
+GilRelease::GilRelease() : state_(PyEval_SaveThread()), interruption_(signal_has_raised) {}
 
 GilRelease::~GilRelease() {
   while (!may_take()) ::pause();

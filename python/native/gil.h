@@ -10,9 +10,13 @@
 
 #include <Python.h>
 
+#include "client/interruption.h"
+
 namespace orlop::python {
 
 // Other Python threads run while this object lives. Requires: the calling thread holds the GIL.
+// Ctrl-C ends a wait for the node early; afterwards the Python error is set (value_or_raise throws
+// it).
 class GilRelease {
  public:
   GilRelease();
@@ -22,6 +26,7 @@ class GilRelease {
 
  private:
   PyThreadState* state_;
+  client::WaitInterruption interruption_;
 };
 
 // Takes the GIL in a thread that Python does not know (the client's own). False: the interpreter is

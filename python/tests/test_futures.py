@@ -2,6 +2,7 @@
 """Futures: waited for, awaited, from several threads and loops, interrupted."""
 
 import asyncio
+import json
 import os
 import signal
 import threading
@@ -50,18 +51,21 @@ def stopped_node():
         plans = [client.put_start(ns, b"k%d" % i) for i in range(4)]
         for plan in plans:
             plan.copy_in(0, bytes(4096))
-        server = int(node.status()["server_pid"]) if "server_pid" in node.status() else server_of(node)
-        os.kill(server, signal.SIGSTOP)
+        server = server_of(node)
+
+        def cont(*, stop: bool = False) -> None:
+            os.kill(server, signal.SIGSTOP if stop else signal.SIGCONT)
+
+        cont(stop=True)
         try:
-            yield client, plans, lambda: os.kill(server, signal.SIGCONT)
+            client.test_socket = node.socket
+            yield client, plans, cont
         finally:
-            os.kill(server, signal.SIGCONT)
+            cont()
             client.close()
 
 
 def server_of(node) -> int:
-    import json
-
     with open(node.socket + ".json") as file:
         return json.load(file)["server_pid"]
 
@@ -178,3 +182,30 @@ def test_on_ready_is_called_and_may_raise(node, monkeypatch):
     with node.client(on_ready=on_ready):
         assert called.wait(30)
     assert states[0] is True and str(unraisable[0]) == "'mine'"
+
+
+@pytest.mark.parametrize("call", [
+    lambda client, ns: client.put_start(ns, b"new", deadline=60),
+    lambda client, ns: client.ping(),
+    lambda client, ns: client.flush(ns),
+    lambda client, ns: client.remove(ns, b"k0"),
+    lambda client, ns: client.put(ns, b"other", bytes(4096)),
+    lambda client, ns: client.open_namespace(engine="d", layout="l", model="x", revision="r",
+                                             dtype="u8", page_tokens=1, value_len=4096),
+], ids=["put_start", "ping", "flush", "remove", "put", "open_namespace"])
+def test_ctrl_c_ends_a_wait_for_the_node(stopped_node, call):
+    client, _, cont = stopped_node
+    with orlop.Client(socket=client.test_socket, call_budget=60.0) as patient:
+        cont()
+        assert patient.wait_ready(30)
+        ns = patient.open_namespace(engine="d", layout="l", model="m", revision="r", dtype="u8",
+                                    page_tokens=1, value_len=4096)
+        cont(stop=True)
+        thread = interrupt_soon()
+        start = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            call(patient, ns)
+        assert time.monotonic() - start < 30  # its budget is 60
+        thread.join()
+        cont()
+        patient.ping()

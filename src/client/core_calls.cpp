@@ -8,12 +8,14 @@
 #include "base/check.h"
 #include "client/arguments.h"
 #include "client/client_core.h"
+#include "client/interruption.h"
 #include "client/limits.h"
 #include "platform/clock.h"
 
 namespace orlop::detail {
 
 using client::Attachment;
+using client::WaitInterruption;
 using protocol::Answer;
 using protocol::Post;
 using protocol::Posted;
@@ -94,7 +96,8 @@ void ClientCore::lose(std::span<const protocol::Lost> lost) {
 
 // Returns when something may have changed for the caller, or at the deadline. Whoever finds the
 // place free becomes the consumer; the others wait for it.
-void ClientCore::wait_progress(Lock& lock, MonoNs deadline) {
+void ClientCore::wait_progress(Lock& lock, MonoNs until) {
+  const MonoNs deadline = WaitInterruption::slice(until);
   const std::shared_ptr<Attachment> on = attachment_;
   if (on != nullptr && on->guarded->session.answer_waiting() && !session_broken_) {
     consume(*on);
@@ -172,11 +175,14 @@ ClientCore::CallEnd ClientCore::call(Lock& lock, MonoNs deadline, const PostRequ
         if ((attachment == nullptr && attach_tried_) || monotonic_ns() >= deadline)
           return CallEnd::kNoNode;
         wait_progress(lock, deadline);
+        if (WaitInterruption::asked_to_stop(lock)) return CallEnd::kNoNode;
         continue;
     }
     while (!waiter.done && !waiter.lost) {
       wait_progress(lock, deadline);
-      if (waiter.done || waiter.lost || monotonic_ns() < deadline) continue;
+      if (waiter.done || waiter.lost) continue;
+      const bool stop = WaitInterruption::asked_to_stop(lock);
+      if (waiter.done || waiter.lost || (!stop && monotonic_ns() < deadline)) continue;
       attachment->guarded->session.abandon(posted.request);
       idle_ring();
       return CallEnd::kNoNode;

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "client/arguments.h"
 #include "client/client_core.h"
+#include "client/interruption.h"
 #include "client/limits.h"
 #include "copy/checksum.h"
 #include "platform/clock.h"
@@ -244,6 +245,8 @@ bool ClientCore::wait_future(FutureState& future, MonoNs deadline) {
   while (!future.done.load(std::memory_order_acquire)) {
     if (monotonic_ns() >= deadline) return false;
     wait_progress(lock, deadline);
+    if (future.done.load(std::memory_order_acquire)) break;
+    if (client::WaitInterruption::asked_to_stop(lock)) return future.done.load();
   }
   return true;
 }
