@@ -74,10 +74,10 @@ int run_server(const NodeOptions& options, int keeper_fd) {
   const auto ran = (*loop)->run();
   (*loop)->snapshots().close();  // so that the admin's threads do not wait for us
   (*loop)->inspections().close();
-  if (ran) return kExitOk;
-  LOG_ERROR("server_failed", {"error", ran.error().message});
-  // Without destructors: the admin server would end the socket that the next server needs.
-  ::_exit(kExitFailed);
+  if (!ran) LOG_ERROR("server_failed", {"error", ran.error().message});
+  // Without destructors, also after "stop", which may be for an upgrade: the admin server would end
+  // the listening socket that the next server needs.
+  ::_exit(ran ? kExitOk : kExitFailed);
 }
 
 }  // namespace orlop::node
