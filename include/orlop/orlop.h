@@ -361,8 +361,9 @@ ORLOP_EXPORT orlop_status orlop_put_copy_done(orlop_put_plan* plan, uint64_t cop
 // Reports a copy of a plan, put or read, that has ended or was freed under the copy.
 ORLOP_EXPORT orlop_status orlop_copy_done(orlop_client* client, uint64_t copy, int success);
 
-// Plan blob {magic, count, addresses[count]} of the prepared keys, in key order, *count words in
-// all, valid until the plan ends. ORLOP_LIMIT: all blobs together fill the channel's part for them.
+// Plan blob {"ORLOPPL1", count, addresses[count]} of the prepared keys, in key order, *count words
+// in all, valid until the plan ends. ORLOP_LIMIT: all blobs together fill the channel's part for
+// them.
 ORLOP_EXPORT orlop_status orlop_put_blob(orlop_put_plan* plan, const uint64_t** words,
                                          size_t* count);
 
