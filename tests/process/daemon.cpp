@@ -70,16 +70,30 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-Daemon::Daemon(const std::string& folder, std::vector<std::string> extra) : folder_(folder) {
+Daemon::Daemon(const std::string& folder, std::vector<std::string> extra, DaemonStart start)
+    : folder_(folder) {
   const FileDescriptor log(
       ::open((folder + "/log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   CHECK(static_cast<bool>(log), "log file");
   SpawnRequest request;
-  request.path = ORLOPD_PATH;
-  request.arguments = {"orlopd", "--capacity", "64MiB", "--max-value-len", "64KiB", "--socket",
-                       socket(), "--touch",    "off"};
+  request.path = start.program;
+  request.arguments = {start.program, "--capacity", "64MiB", "--max-value-len", "64KiB", "--socket",
+                       socket(),      "--touch",    "off"};
   request.arguments.insert(request.arguments.end(), extra.begin(), extra.end());
-  request.keep = {{log.get(), 2}};
+  if (start.service) {
+    // Its pid is known only in itself; the shell becomes the daemon.
+    request.path = "/bin/sh";
+    const std::vector<std::string> shell = {"sh", "-c", "LISTEN_PID=$$ exec \"$0\" \"$@\""};
+    request.arguments.insert(request.arguments.begin(), shell.begin(), shell.end());
+    start.environment.emplace_back("LISTEN_PID=0");  // exported
+  }
+  request.environment.emplace();
+  for (char** variable = ::environ; *variable != nullptr; ++variable)
+    request.environment->emplace_back(*variable);
+  request.environment->insert(request.environment->end(), start.environment.begin(),
+                              start.environment.end());
+  request.keep = start.keep;
+  request.keep.push_back({log.get(), 2});
   request.parent_death_signal = SIGKILL;
   auto child = spawn(request);
   CHECK(child.has_value(), "orlopd starts");
@@ -121,6 +135,10 @@ void Daemon::kill_keeper() {
 }
 void Daemon::terminate() {
   (void)keeper_.pidfd.send_signal(SIGTERM);
+}
+
+void Daemon::hang_up() {
+  (void)keeper_.pidfd.send_signal(SIGHUP);
 }
 
 ExitStatus Daemon::wait_exit() {

@@ -34,11 +34,20 @@ class TemporaryFolder {
   std::string path_;
 };
 
+// How a daemon is started, apart from its options.
+struct DaemonStart {
+  std::string program = ORLOPD_PATH;
+  std::vector<std::string> environment;  // "NAME=value", added to ours
+  std::vector<KeptDescriptor> keep;      // apart from 0, 1, 2
+  bool service = false;                  // LISTEN_PID is to be its pid
+};
+
 class Daemon {
  public:
   // Starts at once; wait_serving() before use. Standard options: small memory, own socket, any
   // port.
-  explicit Daemon(const std::string& folder, std::vector<std::string> extra = {});
+  explicit Daemon(const std::string& folder, std::vector<std::string> extra = {},
+                  DaemonStart start = {});
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
@@ -53,6 +62,7 @@ class Daemon {
   void kill_server();  // SIGKILL; does not wait
   void kill_keeper();  // SIGKILL
   void terminate();    // SIGTERM to the keeper
+  void hang_up();      // SIGHUP to the keeper: upgrade
   ExitStatus wait_exit();
 
   // Of /metrics, by name and labels as printed: metric("orlop_slots{state=\"free\"}").
