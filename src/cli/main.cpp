@@ -11,6 +11,7 @@
 #include "cli/bench_worker.h"
 #include "cli/command.h"
 #include "cli/demo_worker.h"
+#include "cli/program.h"
 #include "cli/replay_worker.h"
 #include "cli/serve_command.h"
 
@@ -24,21 +25,9 @@ bool has_command(const CLI::App& app, const std::string& name) {
 }
 
 int parse_and_run(int argc, char** argv) {
-  CLI::App app("Orlop: one KV cache for every inference engine on a host", "orlop");
-  app.require_subcommand(1);
-  app.set_help_flag("-h,--help", "this text; `orlop COMMAND --help` for a command's");
-  app.footer(
-      "Exit status: 0 ok, 1 what was asked about is bad, 2 usage, 3 no node, 4 refused or\n"
-      "does not fit, 5 something failed, 130 interrupted.");
+  CLI::App app(kProgramDescription, "orlop");
   Action chosen;
-  register_serve(app, chosen);
-  register_demo(app, chosen);
-  register_status(app, chosen);
-  register_top(app, chosen);
-  register_doctor(app, chosen);
-  register_replay(app, chosen);
-  register_bench(app, chosen);
-  register_version(app, chosen);
+  build_program(app, chosen);
   if (argc > 1 && argv[1][0] != '-' && !has_command(app, argv[1])) {
     // CLI11 would only say that a subcommand is required.
     std::fprintf(stderr, "orlop: there is no command '%s'; see orlop --help\n", argv[1]);
