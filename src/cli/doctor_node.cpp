@@ -37,7 +37,7 @@ Check found(const NodeLook& look) {
                    {"uptime_seconds", seconds(look.status, "uptime_seconds")}};
   if (state != "ready" || draining) {
     check.verdict = Verdict::kWarning;
-    check.remedy = draining ? "puts are refused until `orlop drain --end`" : "it is about to end";
+    check.remedy = draining ? "puts are refused until `orlop drain --undo`" : "it is about to end";
   } else if (!look.keeper_visible) {
     check.verdict = Verdict::kWarning;
     check.finding += " (a pid that is not to be seen from here)";

@@ -30,7 +30,7 @@ void draining(const Json& status, std::vector<Check>& out) {
   out.push_back({.name = "draining",
                  .verdict = Verdict::kWarning,
                  .finding = "the node drains: it takes no new puts, reads go on",
-                 .remedy = "`orlop drain --end` lets puts in again"});
+                 .remedy = "`orlop drain --undo` lets puts in again"});
 }
 
 void refused_puts(const Json& status, std::vector<Check>& out) {

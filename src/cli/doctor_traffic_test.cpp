@@ -238,7 +238,7 @@ TEST(Diagnose, Refused_puts) {
                "1 key not stored (not_admitted): the node did not admit them",
                "a draining node admits nothing");
   expect_check(status, "draining", Verdict::kWarning,
-               "the node drains: it takes no new puts, reads go on", "`orlop drain --end`");
+               "the node drains: it takes no new puts, reads go on", "`orlop drain --undo`");
 }
 
 TEST(Diagnose, Reads_cut_short) {
