@@ -11,10 +11,10 @@
 #include "base/units.h"
 #include "cli/admin_client.h"
 #include "cli/command.h"
+#include "cli/node_target.h"
 #include "cli/report.h"
 #include "cli/status_view.h"
 #include "platform/clock.h"
-#include "platform/runtime_dir.h"
 
 namespace orlop::cli {
 namespace {
@@ -42,19 +42,9 @@ ExitCode run(const Arguments& arguments) {
   if (!wait) {
     return report_error("status", {wait.error().code, "--wait: " + wait.error().message});
   }
-  const std::string socket = arguments.socket.empty()
-                                 ? default_socket_place(RuntimeEnvironment::current()).socket_path
-                                 : arguments.socket;
+  const std::string socket = socket_or_default(arguments.socket);
   const auto status = ready_status(socket, *wait);
-  if (!status) {
-    const ExitCode code = report_error("status", status.error());
-    if (code == ExitCode::kNoNode) {
-      std::fprintf(stderr,
-                   "start one with `orlop serve --capacity 64GiB`, or name its socket with "
-                   "--socket or ORLOP_SOCKET\n");
-    }
-    return code;
-  }
+  if (!status) return report_node_error("status", status.error());
   if (arguments.json) {
     std::printf("%s\n", status->dump(2).c_str());
   } else {
@@ -69,8 +59,7 @@ ExitCode run(const Arguments& arguments) {
 void register_status(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand("status", "What the node of this host is doing");
-  command->add_option("--socket", arguments->socket,
-                      "of the node; default: $ORLOP_SOCKET, else the node's default place");
+  add_socket_option(*command, arguments->socket);
   command->add_option("--wait", arguments->wait, "how long to wait for it to be ready (\"10s\")");
   command->add_flag("--json", arguments->json, "the node's own JSON object");
   command->callback([arguments, &chosen] { chosen = [arguments] { return run(*arguments); }; });
