@@ -4,6 +4,7 @@
 import gc
 import sys
 import threading
+import weakref
 
 import numpy as np
 import orlop
@@ -377,3 +378,13 @@ def test_a_bytearray_cannot_be_resized_under_a_copy(client, open_namespace):
     finally:
         sys.setswitchinterval(interval)
     assert refused and len(source) == 4 << 20
+
+
+def test_a_client_in_a_cycle_with_its_callback_is_collected(node):
+    holder = []
+    client = node.client(on_ready=lambda ready: holder)
+    holder.append(client)
+    gone = weakref.ref(client)
+    del client, holder
+    gc.collect()
+    assert gone() is None
