@@ -30,6 +30,10 @@ void register_bench(CLI::App& app, Action& chosen);
 // These two describe the whole of app when they run.
 void register_completion(CLI::App& app, Action& chosen);
 void register_man(CLI::App& app, Action& chosen);
+void register_config(CLI::App& app, Action& chosen);
+// These two describe the whole of app when they run.
+void register_completion(CLI::App& app, Action& chosen);
+void register_man(CLI::App& app, Action& chosen);
 
 // "orlop NAME: MESSAGE" on stderr; the error's exit code.
 ExitCode report_error(const char* name, const Error& error);

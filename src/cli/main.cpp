@@ -2,7 +2,6 @@
 // The program `orlop`. Also the programs that it starts from /proc/self/exe: nodes (`orlop serve
 // ...`), their servers (`orlop serve --server ...`) and the workers of demo, replay and bench.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -14,29 +13,27 @@
 #include "cli/program.h"
 #include "cli/replay_worker.h"
 #include "cli/serve_command.h"
+#include "node/unknown_argument.h"
 
 namespace orlop::cli {
 
 namespace {
 
-bool has_command(const CLI::App& app, const std::string& name) {
-  const auto all = app.get_subcommands([](const CLI::App*) { return true; });
-  return std::ranges::any_of(all, [&name](const CLI::App* one) { return one->get_name() == name; });
-}
-
 int parse_and_run(int argc, char** argv) {
   CLI::App app(kProgramDescription, "orlop");
   Action chosen;
   build_program(app, chosen);
-  if (argc > 1 && argv[1][0] != '-' && !has_command(app, argv[1])) {
-    // CLI11 would only say that a subcommand is required.
-    std::fprintf(stderr, "orlop: there is no command '%s'; see orlop --help\n", argv[1]);
-    return to_int(ExitCode::kUsage);
-  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return to_int(app.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage);
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    const std::string unknown = node::unknown_argument(app);
+    if (unknown.empty()) {
+      app.exit(error);
+    } else {
+      std::fprintf(stderr, "orlop: %s\n", unknown.c_str());
+    }
+    return to_int(ExitCode::kUsage);
   }
   return to_int(chosen());
 }

@@ -13,6 +13,7 @@
 
 #include "cli/admin_client.h"
 #include "cli/interrupt.h"
+#include "node/option_sources.h"
 #include "platform/clock.h"
 #include "platform/small_file.h"
 #include "platform/system_error.h"
@@ -24,6 +25,19 @@ constexpr MonoNs kPollNs = 10 * kNsPerMs;
 constexpr std::size_t kShownLogBytes = 2000;
 // Room for "/node.sock.json.new" in a socket path of 107 bytes.
 constexpr const char* kFolderPattern = "orlop-XXXXXX";
+
+// Ours, but for what would configure a node: this one is told everything by its flags.
+std::vector<std::string> environment_of_node() {
+  std::vector<std::string> kept;
+  for (char** one = ::environ; one != nullptr && *one != nullptr; ++one) {
+    const std::string entry = *one;
+    const std::string name = entry.substr(0, entry.find('='));
+    if (!name.starts_with("ORLOP_") || name == "ORLOP_LOG" || node::is_foreign_variable(name)) {
+      kept.push_back(entry);
+    }
+  }
+  return kept;
+}
 
 }  // namespace
 
@@ -69,6 +83,7 @@ Result<void> PrivateNode::spawn_keeper(std::vector<std::string> arguments) {
   request.path = "/proc/self/exe";
   request.arguments = {"orlop", "serve", "--socket", socket_, "--admin", "127.0.0.1:0"};
   request.arguments.insert(request.arguments.end(), arguments.begin(), arguments.end());
+  request.environment = environment_of_node();
   request.keep = {{nothing.get(), 0}, {log.get(), 1}, {log.get(), 2}};
   request.parent_death_signal = SIGTERM;
   auto child = spawn(request);

@@ -36,6 +36,7 @@ void build_program(CLI::App& app, Action& chosen) {
   register_drain(app, chosen);
   register_replay(app, chosen);
   register_bench(app, chosen);
+  register_config(app, chosen);
   register_completion(app, chosen);
   register_man(app, chosen);
   register_version(app, chosen);

@@ -2,32 +2,26 @@
 #include "cli/serve_command.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "cli/command.h"
-#include "node/keeper.h"
 #include "node/node_main.h"
+#include "node/option_sources.h"
 
 namespace orlop::cli {
 
 int serve_main(std::vector<std::string> arguments) {
-  const bool server_role = std::ranges::find(arguments, "--server") != arguments.end();
-  const int status = node::node_main({"orlop", "serve"}, std::move(arguments));
-  if (server_role) return status;
-  switch (status) {
-    case node::kExitOk:
-      return to_int(ExitCode::kOk);
-    case node::kExitBadConfiguration:
-      return to_int(ExitCode::kUsage);
-    default:
-      return to_int(ExitCode::kRefused);
-  }
+  return node::node_main({"orlop", "serve"}, std::move(arguments));
 }
 
-// For the list of subcommands only.
-void register_serve(CLI::App& app, Action&) {
-  app.add_subcommand("serve", "Run a node in the foreground; options: orlop serve --help");
+// For help, completion and man page: main hands `orlop serve ...` over before anything is parsed.
+void register_serve(CLI::App& app, Action& chosen) {
+  auto texts = std::make_shared<node::OptionTexts>();
+  CLI::App* command =
+      app.add_subcommand("serve", "Run a node in the foreground; options: orlop serve --help");
+  node::add_options(*command, *texts);
+  command->callback([texts, &chosen] { chosen = [] { return ExitCode::kUsage; }; });
 }
 
 }  // namespace orlop::cli

@@ -8,8 +8,7 @@
 
 namespace orlop::cli {
 
-// arguments: what follows `orlop serve`. Returns the exit status: for the keeper an ExitCode, for
-// the server role (which only a keeper starts) what the keeper expects.
+// arguments: what follows `orlop serve`. Returns the exit status of node_main().
 int serve_main(std::vector<std::string> arguments);
 
 }  // namespace orlop::cli

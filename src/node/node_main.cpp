@@ -8,13 +8,16 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <sstream>
 #include <utility>
 
 #include "base/log.h"
+#include "node/exit_status.h"
 #include "node/keeper.h"
 #include "node/option_sources.h"
 #include "node/option_table.h"
 #include "node/server.h"
+#include "node/unknown_argument.h"
 #include "node/version.h"
 
 namespace orlop::node {
@@ -43,16 +46,20 @@ void log_configuration(const NodeOptions& options) {
   LOG_INFO("configuration", {"version", kVersion}, {"values", text});
 }
 
-int report(const Error& error, const std::string& program) {
-  std::fprintf(stderr, "%s: %s (%s)\n", program.c_str(), error.message.c_str(),
-               std::string(to_string(error.code)).c_str());
-  return kExitFailed;
+// A message may have several lines, one for each mistake.
+void report(const Error& error, const std::string& program) {
+  std::istringstream lines(error.message);
+  for (std::string line; std::getline(lines, line);) {
+    std::fprintf(stderr, "%s: %s (%s)\n", program.c_str(), line.c_str(),
+                 std::string(to_string(error.code)).c_str());
+  }
 }
 
 // What only a new keeper takes up: a new server reads the rest again.
 bool is_keeper_setting(const std::string& key) {
-  for (const char* one : {"node.socket", "node.admin", "node.restart_backoff",
-                          "node.restart_backoff_most", "node.stop_grace"}) {
+  for (const char* one :
+       {"node.socket", "node.admin", "node.restart_backoff", "node.restart_backoff_most",
+        "node.stop_grace", "node.start_limit", "node.hang_limit"}) {
     if (key == one) return true;
   }
   return key.starts_with("memory.");
@@ -84,7 +91,10 @@ int keeper_role(const NodeOptions& options, const std::vector<std::string>& invo
   const auto ran =
       run_keeper(options, {command({"--server", "--keeper-fd", std::to_string(kKeeperFdNumber)}),
                            command({"--preflight"}), preflight_of(options)});
-  if (!ran) return report(ran.error(), joined(invocation));
+  if (!ran) {
+    report(ran.error(), joined(invocation));
+    return exit_status_of(ran.error().code);
+  }
   LOG_INFO("stopped");
   return kExitOk;
 }
@@ -103,18 +113,30 @@ int node_main(const std::vector<std::string>& invocation, std::vector<std::strin
   app.add_flag("--server", server)->group("");  // hidden: the keeper's word to its child
   app.add_option("--keeper-fd", keeper_fd)->group("");
   app.add_flag("--preflight", preflight)->group("");  // hidden: a keeper asks before an upgrade
+  // Of a keeper, people and scripts read the status; of the others, their keeper. Known before the
+  // arguments are understood.
+  const bool by_keeper = std::ranges::any_of(
+      arguments, [](const std::string& one) { return one == "--server" || one == "--preflight"; });
+  const int bad_configuration = by_keeper ? kExitBadConfiguration : kStatusUsage;
   // CLI11 takes its arguments last first.
   std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
   try {
     app.parse(std::move(reversed));
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitOk : kExitBadConfiguration;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    const std::string unknown = unknown_argument(app);
+    if (unknown.empty()) {
+      app.exit(error);
+    } else {
+      std::fprintf(stderr, "%s: %s\n", program.c_str(), unknown.c_str());
+    }
+    return bad_configuration;
   }
   texts.environment = orlop_environment();
   const auto options = resolve(texts);
   if (!options) {
     report(options.error(), program);
-    return kExitBadConfiguration;
+    return bad_configuration;
   }
   if (preflight) return preflight_role(*options);
   log_set_level(options->log_level);

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "node/nearest_name.h"
@@ -118,7 +119,8 @@ class Reader {
 
   OptionFile result() {
     // Tables are walked by name; people read from top to bottom.
-    std::ranges::stable_sort(mistakes_, {}, &Mistake::line);
+    std::ranges::sort(mistakes_, {},
+                      [](const Mistake& one) { return std::tie(one.line, one.text); });
     for (Mistake& one : mistakes_) file_.mistakes.push_back(std::move(one.text));
     return std::move(file_);
   }

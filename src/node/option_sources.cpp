@@ -19,14 +19,20 @@ namespace {
 constexpr std::string_view kPrefix = "ORLOP_";
 constexpr const char* kConfigVariable = "ORLOP_CONFIG";
 
-// Of the copy engine, which clients have as well; of ./dev, the benches and the tests.
-constexpr std::array kForeignNames = {
-    std::string_view("ORLOP_COPY"), std::string_view("ORLOP_COPY_STREAM_BYTES"),
-    std::string_view("ORLOP_JOBS"), std::string_view("ORLOP_TRACES")};
-constexpr std::array kForeignPrefixes = {
-    std::string_view("ORLOP_SIM_"),  std::string_view("ORLOP_EXPLORE_"),
-    std::string_view("ORLOP_TIDY_"), std::string_view("ORLOP_BENCH_"),
-    std::string_view("ORLOP_TEST_"), std::string_view("ORLOP_PYTHON_")};
+// Of the copy engine, which clients have as well; of ./dev, the benches and the tests. A star at
+// the end stands for anything.
+constexpr std::array kForeign = {
+    std::string_view("ORLOP_COPY"),   std::string_view("ORLOP_COPY_STREAM_BYTES"),
+    std::string_view("ORLOP_JOBS"),   std::string_view("ORLOP_TRACES"),
+    std::string_view("ORLOP_PYTHON"), std::string_view("ORLOP_ATTACH_ROUNDS"),
+    std::string_view("ORLOP_SIM_*"),  std::string_view("ORLOP_EXPLORE_*"),
+    std::string_view("ORLOP_TIDY_*"), std::string_view("ORLOP_BENCH_*"),
+    std::string_view("ORLOP_TEST_*")};
+
+bool matches(std::string_view name, std::string_view pattern) {
+  if (!pattern.ends_with('*')) return name == pattern;
+  return name.starts_with(pattern.substr(0, pattern.size() - 1));
+}
 
 // Kubernetes sets these for every service whose name begins with "orlop".
 bool is_service_link(std::string_view name) {
@@ -170,10 +176,13 @@ std::map<std::string, std::string> orlop_environment() {
 }
 
 bool is_foreign_variable(std::string_view name) {
-  return std::ranges::find(kForeignNames, name) != kForeignNames.end() ||
-         std::ranges::any_of(kForeignPrefixes,
-                             [&](std::string_view prefix) { return name.starts_with(prefix); }) ||
-         is_service_link(name);
+  return is_service_link(name) || std::ranges::any_of(kForeign, [name](std::string_view pattern) {
+           return matches(name, pattern);
+         });
+}
+
+std::vector<std::string> foreign_variables() {
+  return {kForeign.begin(), kForeign.end()};
 }
 
 std::string Settings::origin(const std::string& key) const {

@@ -41,6 +41,8 @@ std::map<std::string, std::string> orlop_environment();
 // A variable that means something to the client library, another program of this project, or comes
 // from Kubernetes' service links (ORLOP_PORT, ORLOP_..._SERVICE_HOST): no business of a node.
 bool is_foreign_variable(std::string_view name);
+// All of them but the service links, for the page; a star at the end stands for anything.
+std::vector<std::string> foreign_variables();
 
 // More mistakes than this are counted, not shown.
 inline constexpr std::size_t kMaxShownMistakes = 10;

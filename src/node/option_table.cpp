@@ -256,7 +256,7 @@ void add_node_rows(std::vector<OptionRow>& all) {
                              "time that a stopping server gets before it is killed",
                              [](auto& o) -> auto& { return o.stop_grace; }));
   all.push_back(duration_row({"node.start_limit", "--start-limit"},
-                             {kNsPerSecond, 3600 * kNsPerSecond}, "120s",
+                             {kNsPerSecond, 3600 * kNsPerSecond}, "2m",
                              "time from the start of a server until it must serve",
                              [](auto& o) -> auto& { return o.start_limit; }));
   all.push_back(duration_row({"node.hang_limit", "--hang-limit"}, {0, 3600 * kNsPerSecond}, "30s",

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "node/keeper.h"
+#include "node/exit_status.h"
 #include "rows.h"
 
 namespace orlop::negative_test {
@@ -25,9 +25,8 @@ Result<void> start_in_vain(std::vector<std::string> flags) {
   Daemon daemon(folder.path(), std::move(flags));
   const ExitStatus ended = daemon.wait_exit();
   if (ended.by_signal) return fail(ErrorCode::kSystem, to_string(ended));
-  if (ended.value == node::kExitFailed) return fail(ErrorCode::kRefused, daemon.log());
-  if (ended.value == node::kExitBadConfiguration)
-    return fail(ErrorCode::kInvalidArgument, daemon.log());
+  if (ended.value == node::kStatusRefused) return fail(ErrorCode::kRefused, daemon.log());
+  if (ended.value == node::kStatusUsage) return fail(ErrorCode::kInvalidArgument, daemon.log());
   return fail(ErrorCode::kSystem, to_string(ended) + daemon.log());
 }
 
@@ -128,7 +127,7 @@ Rows start_rows() {
                 {"--capacity", twice_the_machine(), "--touch", "on"}),
       start_row(kCapacityThatCannotFit, "capacity_below_a_slab", ErrorCode::kInvalidArgument,
                 {"less than one slab"}, {"--capacity", "16KiB"}),
-      start_row(kSocketPathTooLong, "daemon_socket_path_too_long", ErrorCode::kRefused,
+      start_row(kSocketPathTooLong, "daemon_socket_path_too_long", ErrorCode::kInvalidArgument,
                 {"205 bytes", "107", "shorter"}, {"--socket", "/tmp/" + std::string(200, 'x')}),
       {kSocketPathTooLong,
        "client_socket_path_too_long",

@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "daemon.h"
-#include "node/keeper.h"
+#include "node/exit_status.h"
 #include "raw_client.h"
 
 namespace orlop::process_test {
@@ -98,7 +98,7 @@ TEST(DaemonLife, Second_daemon_is_refused_and_names_the_owner) {
   Daemon daemon(folder.path());
   ASSERT_TRUE(daemon.wait_serving()) << daemon.log();
   Daemon second(other_log.path(), {"--socket", daemon.socket()});
-  EXPECT_EQ(second.wait_exit().value, node::kExitFailed);
+  EXPECT_EQ(second.wait_exit().value, node::kStatusRefused);
   EXPECT_THAT(second.log(), HasSubstr(std::to_string(daemon.keeper_pid())));
   EXPECT_TRUE(RawClient::attach(daemon.socket()));
 }
@@ -153,17 +153,18 @@ TEST(DaemonLife, Bad_configuration_ends_with_a_reason) {
     int status;
     const char* said;
   } cases[] = {
-      {{"--capacity", "10TiB"}, node::kExitFailed, "memory does not fit"},
-      {{"--capacity", "lots"}, node::kExitBadConfiguration, "--capacity"},
-      {{"--capacity", "16KiB"}, node::kExitBadConfiguration, "less than one slab"},
-      {{"--policy", "magic"}, node::kExitBadConfiguration, "known: "},
-      {{"--admin", "0.0.0.0:80"}, node::kExitFailed, "loopback"},
+      {{"--capacity", "10TiB"}, node::kStatusRefused, "memory does not fit"},
+      {{"--capacity", "lots"}, node::kStatusUsage, "--capacity"},
+      {{"--capacity", "16KiB"}, node::kStatusUsage, "less than one slab"},
+      {{"--policy", "magic"}, node::kStatusUsage, "write one of: lru"},
+      {{"--admin", "0.0.0.0:80"}, node::kStatusUsage, "loopback"},
+      {{"--socket", "/nonexistent/folder/s"}, node::kStatusFailed, "make the folder"},
       {{"--config", folder.path() + "/bad.toml"},
-       node::kExitBadConfiguration,
+       node::kStatusUsage,
        "did you mean \"memory.capacity\""},
-      {{"--config", folder.path() + "/none.toml"}, node::kExitBadConfiguration, "none.toml"},
-      {{"--socket", "/tmp/" + std::string(200, 'x')}, node::kExitFailed, "107"},
-      {{"--nonsense"}, node::kExitBadConfiguration, "--nonsense"},
+      {{"--config", folder.path() + "/none.toml"}, node::kStatusUsage, "none.toml"},
+      {{"--socket", "/tmp/" + std::string(200, 'x')}, node::kStatusUsage, "107"},
+      {{"--capcity"}, node::kStatusUsage, "did you mean \"--capacity\"?"},
   };
   for (const auto& one : cases) {
     const TemporaryFolder own;
