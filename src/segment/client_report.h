@@ -2,7 +2,7 @@
 // What a client tells its node about itself: one page of its channel.
 //
 // Written by the client alone, with relaxed stores, by one thread at a time; the node reads it with
-// relaxed loads and trusts nothing in it (protocol/node/client_traffic.h). Words are independent: a
+// relaxed loads and trusts nothing in it (report_counters.h). Words are independent: a
 // reader may see some of a publication and not yet the rest.
 //
 // Freshness: the client library publishes all of it once a second from its housekeeping thread, and
