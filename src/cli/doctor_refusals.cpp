@@ -90,9 +90,9 @@ void mismatches(const Json& status, std::vector<Check>& out) {
       std::max(number(at(status, "traffic"), "mismatches"), number(counters, "mismatch_reports"));
   if (seen + confirmed + denied == 0) return;
   Check check{.name = "mismatch", .verdict = Verdict::kFailure};
-  check.finding = format_count(seen) + " values did not match their checksum; the node found " +
-                  format_count(confirmed) + " of them wrong too (dropped) and " +
-                  format_count(denied) + " right";
+  check.finding = format_count(seen) + (seen == 1 ? " value" : " values") +
+                  " did not match their checksum; the node found " + format_count(confirmed) +
+                  " of them wrong too (dropped) and " + format_count(denied) + " right";
   check.remedy =
       confirmed >= denied
           ? "memory, or a writer that writes after its commit or where it may not: look at the "

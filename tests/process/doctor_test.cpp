@@ -292,7 +292,7 @@ TEST_F(Doctor, Wrong_bytes_fail) {
   ASSERT_TRUE(engine.client->put_commit(*plan)->wait(Milliseconds(10'000)));
   memory[5] = std::byte{99};  // what no writer may do
   EXPECT_EQ(engine.ask(ns, "a", 0, 1), 0u);
-  expect_words("mismatch", "fail", "1 values did not match their checksum");
+  expect_words("mismatch", "fail", "1 value did not match their checksum");
   EXPECT_EQ(run().status, 1);
 }
 
