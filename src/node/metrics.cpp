@@ -91,6 +91,14 @@ void add_requests(MetricFamilies& f, const runtime::NodeSnapshot& s) {
   for (int i = 0; i < kOutcomeCount; ++i) {
     f.add({{"outcome", std::string(to_string(static_cast<Outcome>(i)))}}, s.counters.outcomes[i]);
   }
+  f.begin(MetricType::Counter, "orlop_upgrades_total",
+          "Upgrades (SIGHUP) since the keeper's start, by outcome.");
+  for (const auto& [outcome, count] :
+       {std::pair{protocol::UpgradeOutcome::kSucceeded, s.upgrade.succeeded},
+        std::pair{protocol::UpgradeOutcome::kRolledBack, s.upgrade.rolled_back},
+        std::pair{protocol::UpgradeOutcome::kRefused, s.upgrade.refused}}) {
+    f.add({{"outcome", std::string(to_string(outcome))}}, count);
+  }
   f.begin(MetricType::Counter, "orlop_refused_total", "Refused attaches and resumes, by reason.");
   for (std::size_t i = 1; i < runtime::kErrorCodes; ++i) {
     f.add({{"reason", std::string(to_string(static_cast<ErrorCode>(i)))}}, s.loop.refused[i]);

@@ -25,6 +25,7 @@ runtime::NodeSnapshot sample() {
   s.keeper_started = 5 * kNsPerSecond;
   s.server_started = 10 * kNsPerSecond;
   s.restarts = 2;
+  s.upgrade.rolled_back = 3;
   for (int i = 0; i < segment::kSlotStateCount; ++i) s.gauges.slots_by_state[i] = 10 + i;
   s.gauges.total_slots = 60;
   s.counters.outcomes[static_cast<int>(Outcome::kStored)] = 5;
@@ -90,6 +91,7 @@ TEST(Metrics, Values_are_told) {
                            "orlop_uptime_seconds 15",
                            "orlop_server_uptime_seconds 10",
                            "orlop_server_restarts_total 2",
+                           "orlop_upgrades_total{outcome=\"rolled_back\"} 3",
                            "orlop_key_outcomes_total{outcome=\"stored\"} 5",
                            "orlop_requests_total{request=\"put_start\"} 9",
                            "orlop_refused_total{reason=\"abi_mismatch\"} 1",
