@@ -15,6 +15,11 @@ using Json = nlohmann::ordered_json;
 
 const Painter kPlain(false);
 
+// As it comes from a node: numbers of a literal are signed, those that were read are not.
+Json as_read(const Json& json) {
+  return Json::parse(json.dump());
+}
+
 std::vector<NamedNamespace> one_namespace() {
   NamedNamespace ns;
   ns.row = NamespaceRow{3};
@@ -32,25 +37,26 @@ std::vector<NamedNamespace> one_namespace() {
 
 TEST(InspectSums, Parts_add_up_by_class_and_row) {
   Json sums;
-  add_sums(sums, {{"classes",
-                   {{{"slot_bytes", 4096},
-                     {"slabs", 2},
-                     {"longest_free_run", 7},
-                     {"slots", {{"free", 1}, {"committed", 5}}}}}},
-                  {"namespaces",
-                   {{{"row", 0}, {"slot_bytes", 20}}, {{"row", nullptr}, {"slot_bytes", 1}}}},
-                  {"common_slabs", 1},
-                  {"next", 4}});
+  add_sums(sums,
+           as_read({{"classes",
+                     {{{"slot_bytes", 4096},
+                       {"slabs", 2},
+                       {"longest_free_run", 7},
+                       {"slots", {{"free", 1}, {"committed", 5}}}}}},
+                    {"namespaces",
+                     {{{"row", 0}, {"slot_bytes", 20}}, {{"row", nullptr}, {"slot_bytes", 1}}}},
+                    {"common_slabs", 1},
+                    {"next", 4}}));
   EXPECT_EQ(sums["next"], 4);
-  add_sums(sums, {{"classes",
-                   {{{"slot_bytes", 8192}, {"slabs", 1}},
-                    {{"slot_bytes", 4096},
-                     {"slabs", 3},
-                     {"longest_free_run", 5},
-                     {"slots", {{"free", 10}, {"committed", 50}}}}}},
-                  {"namespaces", {{{"row", nullptr}, {"slot_bytes", 2}}}},
-                  {"common_slabs", 2},
-                  {"next", nullptr}});
+  add_sums(sums, as_read({{"classes",
+                           {{{"slot_bytes", 8192}, {"slabs", 1}},
+                            {{"slot_bytes", 4096},
+                             {"slabs", 3},
+                             {"longest_free_run", 5},
+                             {"slots", {{"free", 10}, {"committed", 50}}}}}},
+                          {"namespaces", {{{"row", nullptr}, {"slot_bytes", 2}}}},
+                          {"common_slabs", 2},
+                          {"next", nullptr}}));
   ASSERT_EQ(sums["classes"].size(), 2u);
   EXPECT_EQ(sums["classes"][0]["slot_bytes"], 4096);
   EXPECT_EQ(sums["classes"][0]["slabs"], 5);
@@ -67,17 +73,17 @@ TEST(InspectView, Namespaces_show_every_field_without_control_characters) {
   EXPECT_THAT(text, HasSubstr("namespace 3 (vllm, model m?[2J)"));
   EXPECT_THAT(text, HasSubstr(std::string(32, 'a')));
   EXPECT_THAT(text, HasSubstr("tp_rank  2"));
-  EXPECT_THAT(text, HasSubstr("10, 80.00 KiB in slots of 8.00 KiB"));
+  EXPECT_THAT(text, HasSubstr("10, 80.0 KiB in slots of 8.00 KiB"));
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
   EXPECT_EQ(namespaces_text({}, kPlain), "no namespace is open\n");
 }
 
 TEST(InspectView, Absent_key_says_what_is_known) {
   const auto all = one_namespace();
-  const Json facts = {{"present", false},
-                      {"id", "00ff"},
-                      {"also_in", {3}},
-                      {"left", {{"cause", "evicted"}, {"seconds_ago", 90.0}}}};
+  const Json facts = as_read({{"present", false},
+                              {"id", "00ff"},
+                              {"also_in", {3}},
+                              {"left", {{"cause", "evicted"}, {"seconds_ago", 90.0}}}});
   const std::string text = key_text(facts, all[0], all, kPlain);
   EXPECT_THAT(text, HasSubstr("not present"));
   EXPECT_THAT(text, HasSubstr("evicted"));
@@ -88,17 +94,17 @@ TEST(InspectView, Absent_key_says_what_is_known) {
 
 TEST(InspectView, Present_key_names_its_readers) {
   const auto all = one_namespace();
-  const Json facts = {{"present", true},
-                      {"slot", 12},
-                      {"generation", 4},
-                      {"state", "committed"},
-                      {"value_len", 5'000},
-                      {"group_index", 1},
-                      {"member_count", 2},
-                      {"members", {11, 12}},
-                      {"put", {{"client", 7}, {"sequence", 5}}},
-                      {"writer", {{"client", 7}, {"name", ""}}},
-                      {"pinned_by", {{{"client", 8}, {"name", "r\n"}, {"pages", 2}}}}};
+  const Json facts = as_read({{"present", true},
+                              {"slot", 12},
+                              {"generation", 4},
+                              {"state", "committed"},
+                              {"value_len", 5'000},
+                              {"group_index", 1},
+                              {"member_count", 2},
+                              {"members", {11, 12}},
+                              {"put", {{"client", 7}, {"sequence", 5}}},
+                              {"writer", {{"client", 7}, {"name", ""}}},
+                              {"pinned_by", {{{"client", 8}, {"name", "r\n"}, {"pages", 2}}}}});
   const std::string text = key_text(facts, all[0], all, kPlain);
   EXPECT_THAT(text, HasSubstr("member 2 of 2, slots 11 12"));
   EXPECT_THAT(text, HasSubstr("client 8 'r?', 2 times"));
@@ -112,7 +118,7 @@ TEST(InspectView, Nothing_that_is_missing_breaks_a_view) {
   EXPECT_THAT(slot_sums_text(nothing, all, kPlain), HasSubstr("every slot is free"));
   EXPECT_THAT(client_text(nothing, nothing, all, kPlain), HasSubstr("client 0"));
   EXPECT_EQ(slot_list_text(Json::array()), "no such slot is in use\n");
-  EXPECT_THAT(slot_list_text({{{"slot", 5}}}), HasSubstr("flushed"));
+  EXPECT_THAT(slot_list_text(as_read({{{"slot", 5}}})), HasSubstr("flushed"));
 }
 
 }  // namespace
