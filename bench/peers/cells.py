@@ -18,6 +18,8 @@ STORE_BYTES = 1024 * MIB
 MOST_OPERATIONS = 2000  # of one round
 WORKING_SET = 64        # values that gets choose from; fewer when they exceed ROUND_BYTES
 
+ONE_CORE, TWO_CORES = "one core", "two cores"  # placements
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -67,20 +69,23 @@ CELLS = (
 
 @dataclass(frozen=True)
 class Bar:
-    """Holds when the best peer's p50 / Orlop's p50 is at least `factor`, in every placement.
+    """Holds when the best peer's p50 / Orlop's p50 is at least `factor`.
 
     For one size and kind, a ratio of p50 is also the ratio of bandwidths at p50.
+    placements: where it is judged. Puts everywhere, as their bar says; the others where client and
+    server have a core each, as they have outside a bench. Ratios are shown for all.
     """
 
     cell: Cell
     factor: float
+    placements: tuple[str, ...] = (TWO_CORES,)
 
 
 BARS = (
     Bar(Cell("get", 4 * KIB), 10),
     Bar(Cell("get", 64 * KIB), 10),
-    Bar(Cell("put", 4 * KIB), 2),
-    Bar(Cell("put", 64 * KIB), 2),
+    Bar(Cell("put", 4 * KIB), 2, (ONE_CORE, TWO_CORES)),
+    Bar(Cell("put", 64 * KIB), 2, (ONE_CORE, TWO_CORES)),
     *(Bar(Cell(kind, 1 * MIB), 1.5) for kind in ("get", "put")),
     *(Bar(Cell(kind, size), 1.1) for kind in ("get", "put") for size in (4 * MIB, 16 * MIB)),
     Bar(Cell("batch_get", 4 * KIB, 64), 5),

@@ -150,9 +150,10 @@ def timed(call, limit_ns: int, most: int, cycle: int = 1 << 62, after=None) -> l
 
 def main() -> int:
     answers = open(int(sys.argv[2]), "w", buffering=1)
-    peer = importlib.import_module(f"peer_{sys.argv[1]}").Peer()
-    rounds = Rounds(peer)
+    peer = None
     try:
+        peer = importlib.import_module(f"peer_{sys.argv[1]}").Peer()
+        rounds = Rounds(peer)
         for line in sys.stdin:
             order = json.loads(line)
             if order["do"] == "start":
@@ -167,7 +168,8 @@ def main() -> int:
         answers.write(json.dumps({"error": traceback.format_exc(limit=4)}) + "\n")
         return 1
     finally:
-        peer.stop()
+        if peer is not None:
+            peer.stop()
     return 0
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import environments
 import pins
 import report
-from cells import CELLS, KIB, Cell
+from cells import CELLS, KIB, ONE_CORE, TWO_CORES, Cell
 from echo import Echo
 
 HERE = Path(__file__).parent
@@ -57,7 +57,7 @@ class Effort:
     most: int  # calls of a round
 
 
-FULL = Effort(rounds=5, seconds=0.12, warm_up=0.06, most=2000)
+FULL = Effort(rounds=5, seconds=0.12, warm_up=0.1, most=2000)
 QUICK_SIZE = 64 * KIB  # quick leaves larger values out
 QUICK = Effort(rounds=1, seconds=0.01, warm_up=0.005, most=5)
 
@@ -132,9 +132,9 @@ def say(text: str) -> None:
 
 def placements() -> list[Placement]:
     cores = sorted(os.sched_getaffinity(0))
-    found = [Placement("one core", cores[0], cores[0])]
+    found = [Placement(ONE_CORE, cores[0], cores[0])]
     if len(cores) > 1:
-        found.append(Placement("two cores", cores[0], cores[1]))
+        found.append(Placement(TWO_CORES, cores[0], cores[1]))
     return found
 
 

@@ -72,7 +72,7 @@ class Result:
         self.machine = machine
         self._by_key = {(r.placement, r.cell, r.peer): r for r in self.rows}
         self.placements = list(dict.fromkeys(r.placement for r in self.rows))
-        self.bars = [self._judge(bar, p) for bar in BARS for p in self.placements] if judged else []
+        self.bars = [self._judge(bar, p) for bar in BARS for p in bar.placements] if judged else []
 
     @property
     def ok(self) -> bool:
@@ -116,9 +116,11 @@ class Result:
             if self.bars:
                 best, ours = self.best(placement, cell), self.row(placement, cell, "orlop")
                 ratio = best.p50 / ours.p50 if best and ours else float("nan")
-                bar = next((b for b in self.bars if b["name"] == f"{cell}, {placement}"), None)
-                missed = " MISSED" if bar and not bar["ok"] else ""
-                line += [f"{ratio:.1f}" + missed, f">= {bar['bar']:g}" if bar else ""]
+                judged = next((b for b in self.bars if b["name"] == f"{cell}, {placement}"), None)
+                bar = next((b for b in BARS if b.cell.name == cell), None)
+                missed = " MISSED" if judged and not judged["ok"] else ""
+                text = f">= {bar.factor:g}" if bar else ""
+                line += [f"{ratio:.1f}" + missed, text if judged or not bar else f"({text})"]
             echo = self.row(placement, cell, "echo")
             lines.append([*line, number(echo.p50) if echo else ""])
         return markdown(lines)
