@@ -36,7 +36,7 @@ def main() -> None:
         axis.set_title(f"client and server on {placement}", loc="left")
         axis.grid(axis="y", which="major", color="#dddddd")
         axis.set_axisbelow(True)
-    axes[0, 0].legend(ncols=7, loc="upper left", fontsize="small", frameon=False)
+    axes[0, 0].legend(ncols=7, loc="lower right", bbox_to_anchor=(1, 1), fontsize="small", frameon=False)
     axes[-1, 0].set_xticks(range(len(cells)), cells, rotation=35, ha="right")
     machine = result["machine"]
     figure.suptitle(f"{machine['processor']}, {machine['cpus']} CPUs; {machine['date']}; lower is better",
