@@ -216,7 +216,7 @@ class ServerLoop {
   MonoNs unproved_deadline_ = kNever;  // until when clients without pidfd may come back
   std::optional<Error> keeper_lost_;
   protocol::UpgradeFrame upgrade_;  // the keeper's last word about it
-  unsigned served_messages_ = 0;  // of this round
+  unsigned served_messages_ = 0;    // of this round
 };
 
 }  // namespace orlop::runtime
