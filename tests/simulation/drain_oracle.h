@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether the node drains, as far as its answers say it: what a put that was answered must have met.
-// Any client may begin or end a drain, so the state is known only from the answer to a request that
-// no other one overlapped, until the next is posted.
+// Whether the node drains, as far as its answers say it: what a put that was answered must have
+// met. Any client may begin or end a drain, so the state is known only from the answer to a request
+// that no other one overlapped, until the next is posted.
 #pragma once
 
 #include <cstdint>

@@ -91,6 +91,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Expectation{PlantedBug::kPlanEndedBeforeCopies, 100},
                       Expectation{PlantedBug::kRecoveryBySlot, 100},
                       Expectation{PlantedBug::kRemovedGroupResurrected, 100},
+                      Expectation{PlantedBug::kDrainRefusesCommits, 300},
+                      Expectation{PlantedBug::kDrainForgottenAtRecover, 300},
                       Expectation{PlantedBug::kDrainRefusesCommits, 100},
                       Expectation{PlantedBug::kDrainForgottenAtRecover, 100},
                       Expectation{PlantedBug::kGoneOfOtherNamespace, 10}),
