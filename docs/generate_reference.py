@@ -74,6 +74,8 @@ def paragraphs(lines):
     """(comment, code) of every run of lines; blank lines inside braces do not end a run."""
     comment, code, depth = [], [], 0
     for line in [*lines, ""]:
+        if line.startswith("// NOLINT"):
+            continue  # for the linter alone
         if depth == 0 and not line.strip():
             if comment or code:
                 yield comment, code

@@ -63,6 +63,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+// NOLINTBEGIN(modernize-use-using): C has no other word for it
 
 // ---- Versions
 
@@ -522,6 +523,7 @@ ORLOP_EXPORT orlop_status orlop_flush(orlop_client* client, const orlop_namespac
 ORLOP_EXPORT orlop_status orlop_flush_family(orlop_client* client, const orlop_namespace* ns,
                                              uint64_t* slots);
 
+// NOLINTEND(modernize-use-using)
 #ifdef __cplusplus
 }
 #endif

@@ -23,8 +23,8 @@ std::string_view to_string(Kind kind) {
   return "pointer to something else";
 }
 
-Result<void> check_out(std::string_view argument, const void* out) {
-  if (out != nullptr) return {};
+Result<void> check_place(std::string_view argument, bool given) {
+  if (given) return {};
   return fail(ErrorCode::kInvalidArgument,
               std::string(argument) + ": is NULL; give a place for the result");
 }

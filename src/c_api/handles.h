@@ -76,7 +76,11 @@ bool usable(const HandleType* handle) {
   return handle != nullptr && kind_of(handle) == HandleType::kOwnKind;
 }
 
-Result<void> check_out(std::string_view argument, const void* out);
+Result<void> check_place(std::string_view argument, bool given);
+template <class Value>
+Result<void> check_out(std::string_view argument, const Value* out) {
+  return check_place(argument, out != nullptr);
+}
 
 // What every _free does. A handle of another kind stays: it would be torn down as what it is not.
 template <class HandleType>
