@@ -48,15 +48,16 @@ std::string value_patterns(const CommandFacts& command, const OptionFacts& optio
   return out;
 }
 
-// Shared by bash and zsh: walks the words before the one to complete. Afterwards $path is the
-// command, "orlop inspect slots". words, at: the shell's names for them; both count from `first`.
+// Shared by bash and zsh (where `path` is the shell's own): walks the words before the one to
+// complete. Afterwards $so_far is the command, "orlop inspect slots". word, end, first: the word
+// number i, the word to complete and the first word in that shell's terms.
 std::string walk(const std::vector<const CommandFacts*>& all, const char* word, const char* end,
                  int first) {
-  std::string out = "  local path=orlop i\n  for ((i = " + std::to_string(first) + "; i < " + end +
-                    "; i++)); do\n    case \"$path " + word + "\" in\n";
+  std::string out = "  local so_far=orlop i\n  for ((i = " + std::to_string(first) + "; i < " +
+                    end + "; i++)); do\n    case \"$so_far " + word + "\" in\n";
   for (const CommandFacts* command : all) {
     if (command->path != command->name)
-      out += "      \"" + command->path + "\") path=\"" + command->path + "\" ;;\n";
+      out += "      \"" + command->path + "\") so_far=\"" + command->path + "\" ;;\n";
     for (const OptionFacts& option : command->options) {
       if (!option.value.empty())
         out += "      " + value_patterns(*command, option) + ") ((i++)) ;;\n";
@@ -76,7 +77,7 @@ std::string bash_completion(const CommandFacts& root) {
       "  local words=\"\"\n";
   out += walk(all, "${COMP_WORDS[i]}", "COMP_CWORD", 1);
   // The value of an option: one of a few, or left to the shell.
-  out += "  case \"$path $previous\" in\n";
+  out += "  case \"$so_far $previous\" in\n";
   for (const CommandFacts* command : all) {
     for (const OptionFacts& option : command->options) {
       if (option.value.empty()) continue;
@@ -87,7 +88,7 @@ std::string bash_completion(const CommandFacts& root) {
              ")\n      return ;;\n";
     }
   }
-  out += "  esac\n  case \"$path\" in\n";
+  out += "  esac\n  case \"$so_far\" in\n";
   for (const CommandFacts* command : all) {
     std::vector<std::string> words;
     for (const std::string& some :
@@ -110,7 +111,7 @@ std::string zsh_completion(const CommandFacts& root) {
       "_orlop() {\n"
       "  local -a entries\n";
   out += walk(all, "${words[i]}", "CURRENT", 2);
-  out += "  case \"$path ${words[CURRENT-1]}\" in\n";
+  out += "  case \"$so_far ${words[CURRENT-1]}\" in\n";
   for (const CommandFacts* command : all) {
     for (const OptionFacts& option : command->options) {
       if (option.value.empty()) continue;
@@ -119,7 +120,7 @@ std::string zsh_completion(const CommandFacts& root) {
              "; return ;;\n";
     }
   }
-  out += "  esac\n  case \"$path\" in\n";
+  out += "  esac\n  case \"$so_far\" in\n";
   const auto entry = [](const std::string& name, const std::string& help) {
     std::string escaped;  // _describe splits at a colon
     for (const char c : name) escaped += c == ':' ? "\\:" : std::string(1, c);
