@@ -63,7 +63,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-// NOLINTBEGIN(modernize-use-using): C has no other word for it
+// NOLINTBEGIN(modernize-use-using,modernize-use-nullptr): C has no other words
 
 // ---- Versions
 
@@ -523,7 +523,7 @@ ORLOP_EXPORT orlop_status orlop_flush(orlop_client* client, const orlop_namespac
 ORLOP_EXPORT orlop_status orlop_flush_family(orlop_client* client, const orlop_namespace* ns,
                                              uint64_t* slots);
 
-// NOLINTEND(modernize-use-using)
+// NOLINTEND(modernize-use-using,modernize-use-nullptr)
 #ifdef __cplusplus
 }
 #endif
