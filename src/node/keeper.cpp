@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "base/log.h"
@@ -25,6 +27,22 @@ namespace {
 
 // What a service manager grants beyond its own limit each time we say that we are busy.
 constexpr const char* kExtendTimeout = "EXTEND_TIMEOUT_USEC=60000000";
+
+// The server of a keeper that was killed dies with it, but not in the same moment, and until then
+// it listens where we want to. We have the lock, so nobody else's keeper does.
+constexpr MonoNs kDyingServerLimit = 2 * kNsPerSecond;
+constexpr std::chrono::milliseconds kDyingServerLook{5};
+
+template <class Listen>
+auto once_free(Listen listen) {
+  const MonoNs give_up = monotonic_ns() + kDyingServerLimit;
+  for (;;) {
+    auto listening = listen();
+    const bool busy = !listening && listening.error().code == ErrorCode::kAddressInUse;
+    if (!busy || monotonic_ns() >= give_up) return listening;
+    std::this_thread::sleep_for(kDyingServerLook);
+  }
+}
 
 protocol::LifeLimits limits_of(const NodeOptions& options) {
   protocol::LifeLimits limits;
@@ -68,10 +86,10 @@ Result<void> Keeper::open_sockets() {
   lock_ = std::move(*lock);
   const auto address = parse_admin_address(options_.admin);
   if (!address) return std::unexpected<Error>(address.error());
-  auto listener = UnixListener::listen(options_.socket, lock_);
+  auto listener = once_free([&] { return UnixListener::listen(options_.socket, lock_); });
   if (!listener) return std::unexpected<Error>(listener.error());
   listener_ = std::move(*listener);
-  auto admin = AdminListener::listen(*address);
+  auto admin = once_free([&] { return AdminListener::listen(*address); });
   if (!admin) return std::unexpected<Error>(admin.error());
   admin_ = std::move(*admin);
   return {};
