@@ -158,8 +158,11 @@ std::vector<const Json*> sorted_by(const Json& list,
                                    const std::function<std::uint64_t(const Json&)>& size) {
   std::vector<const Json*> items;
   for (const Json& one : list) items.push_back(&one);
-  std::ranges::stable_sort(items,
-                           [&](const Json* a, const Json* b) { return size(*a) > size(*b); });
+  // Among equals in the node's order.
+  std::ranges::sort(items, [&](const Json* a, const Json* b) {
+    const std::uint64_t of_a = size(*a), of_b = size(*b);
+    return of_a != of_b ? of_a > of_b : a < b;
+  });
   return items;
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "client/drain.h"
 #include "daemon.h"
 #include "orlop/client.h"
 #include "protocol/attach/frames.h"
@@ -266,6 +267,17 @@ TEST_F(Doctor, No_space_while_puts_hold_everything) {
   ASSERT_TRUE(plan);
   EXPECT_EQ(engine.put(ns, "b", 0, 4), 0u);
   expect_words("no_space", "warn", "not stored (no_space): nothing could leave in time");
+}
+
+TEST_F(Doctor, A_draining_node_is_told_and_is_no_failure) {
+  start();
+  Engine engine(daemon_->socket());
+  ASSERT_TRUE(detail::drain_node(*engine.client, protocol::DrainMode::kBegin));
+  EXPECT_EQ(engine.put(engine.open(descriptor()), "a", 0, 4), 0u);
+  expect_words("draining", "warn", "the node drains: it takes no new puts");
+  expect_words("not_admitted", "warn", "not stored (not_admitted)");
+  expect_words("put", "warn", "not stored: not_admitted");
+  EXPECT_EQ(run().status, 0);
 }
 
 TEST_F(Doctor, Reads_beyond_the_pin_budget) {
