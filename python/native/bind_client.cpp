@@ -28,8 +28,6 @@ std::string text_of(const std::optional<std::string>& text, const char* argument
   return *text;
 }
 
-using Put = nb::handle;
-
 void bind_reads(nb::class_<ClientObject>& type) {
   type.def("get", &ClientObject::get, nb::arg("ns"), nb::arg("keys"), nb::arg("buffers"),
            nb::arg("group_lens") = nb::none(),
@@ -84,8 +82,8 @@ void bind_reads(nb::class_<ClientObject>& type) {
 void bind_writes(nb::class_<ClientObject>& type) {
   type.def(
           "put_start",
-          [](const ClientObject& self, const NamespaceBox& ns, Put keys, Put lens, Put parent,
-             Put deadline) {
+          [](const ClientObject& self, const NamespaceBox& ns, nb::handle keys, nb::handle lens,
+             nb::handle parent, nb::handle deadline) {
             return PlanObject(self.put_start(ns, keys, {lens, parent, deadline}));
           },
           nb::arg("ns"), nb::arg("keys"), nb::arg("group_lens") = nb::none(),
@@ -100,8 +98,9 @@ void bind_writes(nb::class_<ClientObject>& type) {
           "seconds, default call_budget. Without a node in time all outcomes are NO_NODE.")
       .def(
           "put",
-          [](const ClientObject& self, const NamespaceBox& ns, Put keys, Put buffers, Put lens,
-             Put parent) { return self.put(ns, keys, buffers, {lens, parent, {}}); },
+          [](const ClientObject& self, const NamespaceBox& ns, nb::handle keys, nb::handle buffers,
+             nb::handle lens,
+             nb::handle parent) { return self.put(ns, keys, buffers, {lens, parent, {}}); },
           nb::arg("ns"), nb::arg("keys"), nb::arg("buffers"), nb::arg("group_lens") = nb::none(),
           nb::arg("parent") = nb::none(),
           nb::sig("def put(self, ns: Namespace, keys: Keys, buffers: Buffers, "

@@ -17,8 +17,7 @@ namespace orlop::python {
 
 namespace {
 
-constexpr std::size_t kCopyWithoutGil = 4096;  // below, giving up the GIL costs more than the copy
-constexpr std::size_t kBatchWithoutGil = 64;   // keys; below, so does looking them up
+constexpr std::size_t kBatchWithoutGil = 64;  // keys; below, giving it up costs more than they do
 
 // `seconds` as the library's time. None: nothing.
 std::optional<Milliseconds> milliseconds(nb::handle seconds, const char* argument) {

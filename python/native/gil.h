@@ -10,9 +10,14 @@
 
 #include <Python.h>
 
+#include <cstddef>
+
 #include "client/interruption.h"
 
 namespace orlop::python {
+
+// Bytes of a copy; below, giving up the GIL costs more than the copy.
+inline constexpr std::size_t kCopyWithoutGil = 4096;
 
 // Other Python threads run while this object lives. Requires: the calling thread holds the GIL.
 // Ctrl-C ends a wait for the node early; afterwards the Python error is set (value_or_raise throws

@@ -81,8 +81,8 @@ std::string PlanMemory::pages_in_words() const {
   std::vector<std::size_t> places;
   for (const Page* const page : pages_) places.push_back(page->place());
   std::ranges::sort(places);
-  std::string text = std::to_string(places.size()) + (places.size() == 1 ? " view" : " views") +
-                     " or arrays (of page";
+  std::string text = std::to_string(places.size()) +
+                     (places.size() == 1 ? " view or array" : " views or arrays") + " (of page";
   for (std::size_t i = 0; i < std::min(places.size(), kNamed); ++i)
     text += (i == 0 ? " " : ", ") + std::to_string(places[i]);
   return text + (places.size() > kNamed ? ", ...)" : ")");

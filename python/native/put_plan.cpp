@@ -11,12 +11,6 @@
 
 namespace orlop::python {
 
-namespace {
-
-constexpr std::size_t kCopyWithoutGil = 4096;  // below, giving up the GIL costs more than the copy
-
-}  // namespace
-
 const char* PutPlanBox::over() const {
   return "plan: was committed, aborted or moved from; start a new put";
 }
@@ -84,7 +78,7 @@ nb::object PutPlanBox::commit() {
   invalidate_views();
   if (has_pages()) {
     raise_buffer("plan: cannot be committed, " + pages_in_words() +
-                 " of its memory are still in use; delete them first, the plan stays open");
+                 " of its memory still in use; delete them first, the plan stays open");
   }
   Result<Future> future;
   {
@@ -102,7 +96,7 @@ void PutPlanBox::abort(bool report_views) {
   if (ended_ && !has_pages()) return;
   if (end_or_wait() || !report_views) return;
   raise_buffer("plan: " + pages_in_words() +
-               " of its memory are still in use; it is aborted when they are gone");
+               " of its memory still in use; it is aborted when they are gone");
 }
 
 nb::object PutPlanBox::outcomes() const {

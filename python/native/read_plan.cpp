@@ -8,12 +8,6 @@
 
 namespace orlop::python {
 
-namespace {
-
-constexpr std::size_t kCopyWithoutGil = 4096;  // below, giving up the GIL costs more than the copy
-
-}  // namespace
-
 const char* ReadPlanBox::over() const {
   return "plan: was released or moved from; get the pages again";
 }
@@ -139,7 +133,7 @@ void ReadPlanBox::release(bool report_views) {
   if (ended_ && !has_pages()) return;
   if (end_or_wait() || !report_views) return;
   raise_buffer("plan: " + pages_in_words() +
-               " of its memory are still in use; it stays pinned until they are gone");
+               " of its memory still in use; it stays pinned until they are gone");
 }
 
 }  // namespace orlop::python
