@@ -117,6 +117,7 @@ TEST(NearestName, Finds_slips_and_is_silent_about_the_rest) {
   EXPECT_EQ(nearest_name("mem.touch", known), "memory.touch");
   EXPECT_EQ(nearest_name("socket", known), "node.socket");
   EXPECT_EQ(nearest_name("banana", known), "");
+  EXPECT_EQ(nearest_name("shwo", {"check", "show"}), "show");
   EXPECT_EQ(nearest_name(std::string(1000, 'a'), known), "");
   EXPECT_EQ(nearest_name("--capcity", {"--capacity", "--config"}), "--capacity");
 }
