@@ -57,7 +57,7 @@ class Keeper {
   void watch_manager();
 
   // keeper_servers.cpp
-  void execute(protocol::LifeEffects effects);
+  void execute(const protocol::LifeEffects& effects);
   void execute_one(const protocol::life_effect::Start& effect);
   void execute_one(const protocol::life_effect::Stop& effect);
   void execute_one(const protocol::life_effect::Kill& effect);

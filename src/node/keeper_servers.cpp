@@ -32,7 +32,7 @@ ServerEnd end_of(const ExitStatus& status) {
 
 }  // namespace
 
-void Keeper::execute(protocol::LifeEffects effects) {
+void Keeper::execute(const protocol::LifeEffects& effects) {
   for (const protocol::LifeEffect& effect : effects) {
     std::visit([this](const auto& one) { execute_one(one); }, effect);
   }
