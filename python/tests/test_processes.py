@@ -3,6 +3,7 @@
 
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -168,15 +169,17 @@ def test_a_private_node_dies_with_a_killed_owner(thread):
             + ("start()\n" if thread == "main" else
                "t = threading.Thread(target=start); t.start(); t.join()\n")
             + "nodes[0].status()\n"  # lives on after the thread that asked for it
-            "print(nodes[0].pid, flush=True)\n"
+            "print(nodes[0].pid, nodes[0].socket, flush=True)\n"
             "time.sleep(600)\n")
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
-        pid = int(owner.stdout.readline())
+        pid_text, socket = owner.stdout.readline().split()
+        pid = int(pid_text)
         assert alive(pid)
         owner.send_signal(signal.SIGKILL)
         owner.wait()
         await_death(pid)
+        shutil.rmtree(os.path.dirname(socket))  # a killed owner cannot
 
 
 def test_a_private_node_ends_with_the_block_and_leaves_nothing():
