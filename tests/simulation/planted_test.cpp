@@ -93,8 +93,6 @@ INSTANTIATE_TEST_SUITE_P(
                       Expectation{PlantedBug::kRemovedGroupResurrected, 100},
                       Expectation{PlantedBug::kDrainRefusesCommits, 300},
                       Expectation{PlantedBug::kDrainForgottenAtRecover, 300},
-                      Expectation{PlantedBug::kDrainRefusesCommits, 100},
-                      Expectation{PlantedBug::kDrainForgottenAtRecover, 100},
                       Expectation{PlantedBug::kGoneOfOtherNamespace, 10}),
     [](const auto& test) { return std::string(to_string(test.param.bug)); });
 
