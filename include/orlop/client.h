@@ -119,7 +119,7 @@ class PutPlan {
   std::size_t size() const;              // keys of the put
   std::size_t prepared() const;          // keys that got memory
   Outcome outcome(std::size_t i) const;  // kPrepared, or why there is no memory
-  std::string_view explanation() const;  // of kNoSpace / kOverQuota: the pool's state in words
+  std::string_view explanation() const;  // of kNoSpace, kOverQuota, kNotAdmitted: why, in words
   // Writable bytes of key i; empty unless kPrepared. Whoever writes through it and not through
   // copy_in is responsible for being done before commit; its checksum is then computed at commit.
   std::span<std::byte> memory(std::size_t i) const;

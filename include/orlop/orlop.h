@@ -108,7 +108,7 @@ typedef enum orlop_outcome {
   ORLOP_OUTCOME_EXISTS = 2,        // a readable value was there, or came first
   ORLOP_OUTCOME_IN_FLIGHT = 3,     // somebody else is writing it
   ORLOP_OUTCOME_GROUP_SPLIT = 4,   // another member of its group exists or is in flight
-  ORLOP_OUTCOME_NOT_ADMITTED = 5,  // the admission policy refused
+  ORLOP_OUTCOME_NOT_ADMITTED = 5,  // the admission policy refused, or the node is draining
   ORLOP_OUTCOME_NO_SPACE = 6,      // nothing could be freed in time
   ORLOP_OUTCOME_OVER_QUOTA = 7,    // this client's cap of prepared bytes is reached
   ORLOP_OUTCOME_FLUSHED = 8,       // the namespace was flushed since put_start

@@ -14,7 +14,7 @@ enum class Outcome : std::uint8_t {
   kExists = 2,       // a readable value was there (or came first); no memory given
   kInFlight = 3,     // somebody else is writing it
   kGroupSplit = 4,   // another member of its group exists or is in flight; put it as a new group
-  kNotAdmitted = 5,  // the admission policy refused
+  kNotAdmitted = 5,  // the admission policy refused, or the node is draining
   kNoSpace = 6,      // nothing could be freed in time; message carries the pool's state
   kOverQuota = 7,    // this client's cap of prepared bytes is reached
   kFlushed = 8,      // the namespace was flushed since put_start

@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -23,6 +24,19 @@ namespace orlop::python {
 
 namespace {
 
+// Ours, but for what would configure a node: this one is told everything by its arguments.
+std::vector<std::string> environment_of_node() {
+  std::vector<std::string> kept;
+  for (char** one = ::environ; one != nullptr && *one != nullptr; ++one) {
+    const std::string entry = *one;
+    const std::string name = entry.substr(0, entry.find('='));
+    if (!name.starts_with("ORLOP_") || name == "ORLOP_LOG" || name == "ORLOP_COPY") {
+      kept.push_back(entry);
+    }
+  }
+  return kept;
+}
+
 Result<Child> start(const std::vector<std::string>& arguments, const std::string& log_path) {
   const FileDescriptor log(
       ::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
@@ -32,6 +46,7 @@ Result<Child> start(const std::vector<std::string>& arguments, const std::string
   SpawnRequest request;
   request.path = arguments.at(0);
   request.arguments = arguments;
+  request.environment = environment_of_node();
   request.keep = {{nothing.get(), 0}, {log.get(), 1}, {log.get(), 2}};
   request.parent_death_signal = SIGTERM;
   return spawn(request);

@@ -194,6 +194,13 @@ def test_a_private_node_ends_with_the_block_and_leaves_nothing():
         node.status()
 
 
+def test_a_private_node_is_told_everything_by_its_arguments(monkeypatch):
+    monkeypatch.setenv("ORLOP_MEMORY_CAPACITY", "no size")
+    monkeypatch.setenv("ORLOP_MEMORY_MAX_VALUE_LEN", "1MiB")
+    with orlop.serve("16MiB", touch=False) as node:
+        assert node.status()["configuration"]["memory.max_value_len"] != "1.00 MiB"
+
+
 def test_a_node_that_cannot_start_says_why():
     with pytest.raises(orlop.Refused, match="capacity"):
         orlop.serve("no size")

@@ -69,7 +69,7 @@ TEST_F(ProgramTest, Tree_has_commands_options_groups_and_choices) {
 }
 
 TEST_F(ProgramTest, Hidden_commands_are_in_no_tree) {
-  for (const CommandFacts* command : all_commands(tree()))
+  for (const CommandFacts root = tree(); const CommandFacts* command : all_commands(root))
     EXPECT_THAT(command->name, Not(HasSubstr("worker")));
 }
 
