@@ -13,11 +13,11 @@ from values import address_of, make_buffer
 class Peer:
     def start(self) -> list[int]:
         self.servers = Servers()
-        program = os.path.join(os.environ["ORLOP_BIN"], "orlopd")
+        program = os.path.join(os.environ["RACE_PROGRAMS"], "orlopd")
         path = os.path.join(self.servers.folder, "node.sock")
         node = self.servers.start(
-            [program, "--socket", path, "--admin", "off", "--capacity", str(STORE_BYTES),
-             "--max-value-len", str(max(SINGLE_SIZES)), "--max-prepared", str(STORE_BYTES // 2)],
+            [program, "--socket", path, "--admin", "off", "--capacity", f"{STORE_BYTES}B",
+             "--max-value-len", f"{max(SINGLE_SIZES)}B", "--max-prepared", f"{STORE_BYTES // 2}B"],
             "orlopd")
         self.servers.wait_until(lambda: os.path.exists(path), node, "orlopd")
         self.client = orlop.Client(socket=path)

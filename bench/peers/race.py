@@ -203,7 +203,7 @@ def main() -> int:
         say(str(error))
         return 77 if options.or_skip else 2
     machine = report.machine()
-    env = {"ORLOP_BIN": str(options.bin), "PYTHONPATH": str(options.bin.parent / "python")}
+    env = {"RACE_PROGRAMS": str(options.bin), "PYTHONPATH": str(options.bin.parent / "python")}
     program = options.bin / "orlop"
     echo = Echo(str(program)) if program.exists() else None
     drivers: list[Driver] = []
