@@ -7,6 +7,7 @@
 #include "copy/copy_bench.h"
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "base/units.h"
 
@@ -17,7 +18,9 @@ int main(int argc, char** argv) {
     return 2;
   }
   orlop::CopyBenchOptions options;
-  options.stream_bytes = configured->stream_bytes();
+  if (std::getenv("ORLOP_COPY_STREAM_BYTES") != nullptr) {
+    options.stream_bytes = configured->stream_in_bytes();  // it sets both
+  }
   if (argc > 1) {
     const auto working_set = orlop::parse_bytes(argv[1]);
     if (!working_set) {

@@ -96,15 +96,18 @@ CopyKind CopyEngine::best_kind() {
   return supported_kinds().back();
 }
 
-CopyEngine::CopyEngine(CopyKind kind, std::uint64_t stream_bytes)
-    : kind_(kind), stream_bytes_(stream_bytes), kernels_(&kernels_of(kind)) {
+CopyEngine::CopyEngine(CopyKind kind, std::optional<std::uint64_t> stream_bytes)
+    : kind_(kind),
+      stream_in_bytes_(stream_bytes.value_or(kDefaultStreamInBytes)),
+      stream_out_bytes_(stream_bytes.value_or(kDefaultStreamOutBytes)),
+      kernels_(&kernels_of(kind)) {
   CHECK(supported(kind), "copy kind this processor lacks");
 }
 
 Result<CopyEngine> CopyEngine::from_text(std::optional<std::string_view> kind,
                                          std::optional<std::string_view> stream_bytes) {
   CopyKind chosen = best_kind();
-  std::uint64_t threshold = kDefaultStreamBytes;
+  std::optional<std::uint64_t> threshold;
   if (kind && !kind->empty()) {
     const Result<CopyKind> parsed = parse_kind(*kind);
     if (!parsed) return std::unexpected(parsed.error());
@@ -120,17 +123,23 @@ Result<CopyEngine> CopyEngine::from_text(std::optional<std::string_view> kind,
 
 std::uint64_t CopyEngine::copy_in(void* dst, const void* src, std::size_t bytes,
                                   const ChecksumIdentity& identity, CopyHint hint) const {
-  const bool around_cache = std::max<std::uint64_t>(hint.batch_bytes, bytes) >= stream_bytes_;
-  const auto loop = around_cache ? kernels_->stream : kernels_->copy;
-  const std::uint64_t sum =
-      loop(static_cast<std::byte*>(dst), static_cast<const std::byte*>(src), bytes);
-  return finalise(sum, bytes, identity);
+  return copied(dst, src, bytes, identity, hint, stream_in_bytes_);
 }
 
 bool CopyEngine::copy_out(void* dst, const void* src, std::size_t bytes,
                           const ChecksumIdentity& identity, std::uint64_t expected,
                           CopyHint hint) const {
-  return copy_in(dst, src, bytes, identity, hint) == expected;
+  return copied(dst, src, bytes, identity, hint, stream_out_bytes_) == expected;
+}
+
+std::uint64_t CopyEngine::copied(void* dst, const void* src, std::size_t bytes,
+                                 const ChecksumIdentity& identity, CopyHint hint,
+                                 std::uint64_t stream_bytes) const {
+  const bool around_cache = std::max<std::uint64_t>(hint.batch_bytes, bytes) >= stream_bytes;
+  const auto loop = around_cache ? kernels_->stream : kernels_->copy;
+  const std::uint64_t sum =
+      loop(static_cast<std::byte*>(dst), static_cast<const std::byte*>(src), bytes);
+  return finalise(sum, bytes, identity);
 }
 
 bool CopyEngine::verify(const void* src, std::size_t bytes, const ChecksumIdentity& identity,

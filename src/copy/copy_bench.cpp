@@ -186,7 +186,7 @@ Result<std::vector<CopyBenchRow>> run_copy_bench(const CopyBenchOptions& options
 
   std::vector<CopyEngine> engines;
   for (CopyKind kind : options.kinds.empty() ? CopyEngine::supported_kinds() : options.kinds) {
-    engines.emplace_back(kind, options.stream_bytes.value_or(kDefaultStreamBytes));
+    engines.emplace_back(kind, options.stream_bytes);
   }
   std::vector<CopyBenchRow> rows;
   for (const bool get : {false, true}) {

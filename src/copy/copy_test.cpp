@@ -163,7 +163,8 @@ TEST(CopyEngine, From_text_defaults_when_unset_or_empty) {
     const Result<CopyEngine> engine = CopyEngine::from_text(text, text);
     ASSERT_TRUE(engine.has_value());
     EXPECT_EQ(engine->kind(), CopyEngine::best_kind());
-    EXPECT_EQ(engine->stream_bytes(), kDefaultStreamBytes);
+    EXPECT_EQ(engine->stream_in_bytes(), kDefaultStreamInBytes);
+    EXPECT_EQ(engine->stream_out_bytes(), kDefaultStreamOutBytes);
   }
 }
 
@@ -172,7 +173,8 @@ TEST(CopyEngine, From_text_takes_every_supported_kind) {
     const Result<CopyEngine> engine = CopyEngine::from_text(to_string(kind), "64MiB");
     ASSERT_TRUE(engine.has_value());
     EXPECT_EQ(engine->kind(), kind);
-    EXPECT_EQ(engine->stream_bytes(), std::uint64_t{64} << 20);
+    EXPECT_EQ(engine->stream_in_bytes(), std::uint64_t{64} << 20);
+    EXPECT_EQ(engine->stream_out_bytes(), std::uint64_t{64} << 20);
   }
 }
 

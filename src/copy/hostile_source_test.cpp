@@ -70,7 +70,7 @@ TEST(HostileSource, Changed_after_every_instruction_sum_is_of_delivered_bytes) {
   if (kSignalsDeferred) GTEST_SKIP() << "ThreadSanitizer defers the traps";
   const TrapHandler handler;
   for (const CopyKind kind : CopyEngine::supported_kinds()) {
-    for (const std::uint64_t stream_bytes : {std::uint64_t{0}, kDefaultStreamBytes}) {
+    for (const std::uint64_t stream_bytes : {std::uint64_t{0}, kDefaultStreamOutBytes}) {
       for (const std::size_t misalignment : {0U, 16U, 3U}) {
         const CopyEngine engine(kind, stream_bytes);
         alignas(64) std::byte buffer[kBytes + 64];
