@@ -57,8 +57,9 @@ struct CopyHint {
 inline constexpr std::uint64_t kDefaultStreamOutBytes = 16 * 1024 * 1024;
 // Into value memory: a slot was last touched a whole round of evictions ago, so ordinary stores
 // would first fetch what they overwrite, and push out what the engine works on. A put of 4 MiB is
-// faster by 1.4 to 1.9, one of 1 MiB by 1.3 to 2; below a few hundred KiB the two are alike.
-inline constexpr std::uint64_t kDefaultStreamInBytes = 512 * 1024;
+// faster by 1.4 to 1.9, one of 1 MiB by 1.3 to 2; at 512 KiB into slots that are still warm (put128
+// of `bench local`) it loses 20 %.
+inline constexpr std::uint64_t kDefaultStreamInBytes = 1024 * 1024;
 
 class CopyEngine {
  public:
