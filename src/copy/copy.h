@@ -52,9 +52,8 @@ struct CopyHint {
 // of the last-level cache: a virtual machine reports its host's whole cache (480 MiB for the 2 CPUs
 // of our reference machine), of which it owns a changing sliver. There the two ways cross between
 // 32 and 64 MiB when the host is quiet; from 4 MiB up to there streaming costs 8 %, above (and
-// wherever neighbours take the cache) it gains 30 %. Half the lower end is the cheap side to err
-// on. Table: docs/architecture/copy.md.
-inline constexpr std::uint64_t kDefaultStreamOutBytes = 16 * 1024 * 1024;
+// wherever neighbours take the cache) it gains 30 %. Table: docs/architecture/copy.md.
+inline constexpr std::uint64_t kDefaultStreamOutBytes = 32 * 1024 * 1024;
 // Into value memory: a slot was last touched a whole round of evictions ago, so ordinary stores
 // would first fetch what they overwrite, and push out what the engine works on. A put of 4 MiB is
 // faster by 1.4 to 1.9, one of 1 MiB by 1.3 to 2; at 512 KiB into slots that are still warm (put128
