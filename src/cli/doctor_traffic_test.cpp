@@ -197,7 +197,7 @@ TEST(Diagnose, Same_namespace_other_keys_points_at_seeds_and_salts) {
   Json status = without_hits(R"({"never_written": 480})");
   Json both = written(0, descriptor("bf16", 0, 1));
   both["missed"] = {{"never_written", 480}};
-  status["namespaces"] = {both};
+  status["namespaces"] = Json::array({both});
   EXPECT_THAT(names(diagnose(status)), ElementsAre("attached", "hit_rate", "never_written"));
   expect_check(status, "never_written", Verdict::kWarning,
                "in namespace 0 (vllm, model m) 512 keys were stored (512 pages are there), and 480 "
