@@ -114,8 +114,8 @@ class SlotsBench {
       }
       return {};
     };
-    // The first ones may grow buffers to their working size, as may the first looks, with clients to
-    // tell about, on the admin server's threads.
+    // The first ones may grow buffers to their working size, as may the first looks, with clients
+    // to tell about, on the admin server's threads.
     if (auto done = serve(0, kIdleRequests / 10); !done) return done;
     if (auto looked = settled_node_memory(bed.node); !looked) {
       return std::unexpected(looked.error());
