@@ -192,8 +192,8 @@ class ClientCore : public client::ThreadExitListener,
   std::string socket_path_;
   ForkGuard guard_;
   const std::uint64_t serial_;  // of this object in this process; never reused
-  EventFd wake_;       // the housekeeping thread has something to look at
-  EventFd stop_bell_;  // rung once, when it has to end
+  EventFd wake_;                // the housekeeping thread has something to look at
+  EventFd stop_bell_;           // rung once, when it has to end
   std::thread thread_;
 
   // Read without mutex_; written by the housekeeping thread under it.

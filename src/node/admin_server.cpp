@@ -68,8 +68,8 @@ class AdminServer::Http : public httplib::Server {
       const Snapshot snapshot = port_.take(kSnapshotLimit);
       const char* const why = why_not_ready(snapshot.get());
       response.status = why == nullptr ? 200 : 503;
-      response.set_content(
-          why == nullptr ? "ready\n" : "not ready: " + std::string(why) + "\n", "text/plain");
+      response.set_content(why == nullptr ? "ready\n" : "not ready: " + std::string(why) + "\n",
+                           "text/plain");
     });
     Get("/inspect/([^/]*)", [this](const httplib::Request& request, httplib::Response& response) {
       inspect(request.matches[1].str(), request.params, response);

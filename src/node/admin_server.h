@@ -25,8 +25,7 @@ inline constexpr MonoNs kSnapshotLimit = 2 * kNsPerSecond;
 class AdminServer {
  public:
   // socket: may be none, then nothing is served. The ports outlive this object.
-  AdminServer(FileDescriptor socket, runtime::SnapshotPort& port,
-              runtime::InspectPort& inspections,
+  AdminServer(FileDescriptor socket, runtime::SnapshotPort& port, runtime::InspectPort& inspections,
               std::vector<std::pair<std::string, std::string>> configuration);
   // Ends the listening socket for all who hold it (a graceful stop ends the keeper too). A server
   // that ends otherwise leaves it to the kernel, so that the next one can use it.
