@@ -28,8 +28,9 @@ inline constexpr std::uint32_t kRingCells = 256;                        // power
 inline constexpr std::uint32_t kCellsPerChunk = 64;                     // ledger cells per chunk
 inline constexpr std::uint32_t kDefaultLedgerCells = 1'000'000;
 inline constexpr std::uint32_t kDefaultTouchCells = 65'536;  // power of two
-// A sample of the keys that gets missed: the node drains it with the touches, many times a second
-// under load; what overflows is counted as lost. 24 KiB.
+// A sample of the keys that gets missed. The node drains a bounded part of it wherever it drains
+// touches, before a client's puts, removals and flushes, and for a status; what overflows meanwhile
+// is counted as lost. 24 KiB.
 inline constexpr std::uint32_t kMissedCells = 1'024;  // power of two
 inline constexpr std::uint64_t kDefaultArenaBytes = 8 * kMiB;
 inline constexpr std::uint64_t kDefaultPlanBytes = 16 * kMiB;

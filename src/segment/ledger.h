@@ -83,8 +83,21 @@ class ThreadLedger {
 // Any thread: ends pins. Store-release: all reads of the bytes come before it.
 void release_cells(ChannelView channel, std::span<const std::uint32_t> cells);
 
-// Node side: one pass over the used chunks of one ledger; calls on_cell(LedgerCell) for every cell
-// that is not empty. What a cell names is a client's writing: unchecked. Returns cells read.
+// Node side. What a cell names is a client's writing: unchecked.
+//
+// Calls on_cell(LedgerCell) for every cell of one chunk that is not empty.
+template <class OnCell>
+void for_each_cell_of_chunk(const ChannelView& channel, std::uint32_t chunk, OnCell&& on_cell) {
+  Atomic<std::uint64_t>* cells = channel.cells() + std::uint64_t{chunk} * kCellsPerChunk;
+  for (std::uint32_t i = 0; i < kCellsPerChunk; ++i) {
+    // Acquire: partner of release_cells; the holder's reads are over before memory is reused.
+    const std::uint64_t packed = cells[i].load(std::memory_order_acquire);
+    if (packed != 0) on_cell(LedgerCell::unpack(packed));
+  }
+}
+
+// One pass over the used chunks of one ledger; calls on_cell(LedgerCell) for every cell that is not
+// empty. Returns cells read.
 template <class OnCell>
 std::uint64_t for_each_held_cell(const ChannelView& channel, OnCell&& on_cell) {
   std::uint64_t read = 0;
@@ -94,16 +107,36 @@ std::uint64_t for_each_held_cell(const ChannelView& channel, OnCell&& on_cell) {
     for (; bits != 0; bits &= bits - 1) {
       const std::uint32_t chunk = w * 64 + static_cast<std::uint32_t>(__builtin_ctzll(bits));
       if (chunk >= chunks) break;  // hostile bit
-      Atomic<std::uint64_t>* cells = channel.cells() + std::uint64_t{chunk} * kCellsPerChunk;
-      for (std::uint32_t i = 0; i < kCellsPerChunk; ++i) {
-        // Acquire: partner of release_cells; the holder's reads are over before memory is reused.
-        const std::uint64_t packed = cells[i].load(std::memory_order_acquire);
-        if (packed != 0) on_cell(LedgerCell::unpack(packed));
-      }
+      for_each_cell_of_chunk(channel, chunk, on_cell);
       read += kCellsPerChunk;
     }
   }
   return read;
+}
+
+// A bounded part of that pass, from chunk `from` on: reads at most `cells` cells, where a look at
+// the bitmap counts as one. Requires cells > kCellsPerChunk. Returns the chunk to go on with,
+// always beyond `from`; ledger_chunks or more: that was all.
+template <class OnCell>
+std::uint32_t for_some_held_cells(const ChannelView& channel, std::uint32_t from,
+                                  std::uint32_t cells, OnCell&& on_cell) {
+  const std::uint32_t chunks = channel.geometry().ledger_chunks;
+  std::uint32_t chunk = from;
+  for (std::uint32_t left = cells; chunk < chunks && left > 0;) {
+    --left;
+    const std::uint64_t bits =
+        channel.bitmap()[chunk / 64].load(std::memory_order_acquire) >> (chunk % 64);
+    if (bits == 0) {
+      chunk = (chunk / 64 + 1) * 64;
+      continue;
+    }
+    chunk += static_cast<std::uint32_t>(__builtin_ctzll(bits));
+    if (chunk >= chunks /* hostile bit */ || left < kCellsPerChunk) break;
+    for_each_cell_of_chunk(channel, chunk, on_cell);
+    ++chunk;
+    left -= kCellsPerChunk;
+  }
+  return chunk;
 }
 
 // The same for the slots of `interesting`, a bitmap by slot id: calls on_hit(LedgerCell) for every

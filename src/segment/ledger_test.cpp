@@ -247,6 +247,42 @@ TEST_F(LedgerTest, Scan_of_a_hostile_ledger_stays_in_bounds) {
   EXPECT_EQ(hits, 0);
 }
 
+TEST_F(LedgerTest, Parts_of_a_scan_are_bounded_and_name_every_cell_once) {
+  const auto cells = reserve_and_fill(ledger_, 5 * 64);  // slot = cell + 1
+  for (const std::uint32_t cell : {cells[64], cells[130]}) view().cells()[cell].store(0);
+  const std::uint32_t chunks = view().geometry().ledger_chunks;
+  std::multiset<std::uint32_t> seen;
+  unsigned parts = 0;
+  for (std::uint32_t from = 0; from < chunks; ++parts) {
+    std::uint32_t here = 0;
+    const std::uint32_t next =
+        for_some_held_cells(view(), from, 2 * kCellsPerChunk + 2, [&](const LedgerCell& cell) {
+          seen.insert(cell.slot.value);
+          ++here;
+        });
+    EXPECT_LE(here, 2 * kCellsPerChunk);
+    ASSERT_GT(next, from);
+    from = next;
+  }
+  EXPECT_EQ(seen.size(), cells.size() - 2);
+  EXPECT_EQ(std::set(seen.begin(), seen.end()).size(), seen.size());
+  EXPECT_GE(parts, 3U);
+}
+
+TEST_F(LedgerTest, Parts_of_a_scan_of_a_hostile_ledger_stay_in_bounds) {
+  for (std::uint32_t w = 0; w < view().bitmap_words(); ++w)
+    view().bitmap()[w].store(~std::uint64_t{0});
+  view().cells()[0].store(~std::uint64_t{0});
+  unsigned count = 0, parts = 0;
+  for (std::uint32_t from = 0; from < view().geometry().ledger_chunks; ++parts) {
+    from =
+        for_some_held_cells(view(), from, kCellsPerChunk + 1, [&](const LedgerCell&) { ++count; });
+  }
+  EXPECT_EQ(count, 1U);
+  EXPECT_EQ(parts, view().geometry().ledger_chunks);  // a chunk each
+  EXPECT_EQ(for_some_held_cells(view(), ~0U, 128, [&](const LedgerCell&) { ++count; }), ~0U);
+}
+
 #ifdef ORLOP_SIMULATION
 // What the ownership rule prevents: the owner believes its bit to be set.
 TEST_F(LedgerTest, Planted_clearing_by_a_non_owner_hides_the_owners_next_pin) {

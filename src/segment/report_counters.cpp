@@ -35,14 +35,11 @@ void store(Atomic<std::uint64_t>& word, std::uint64_t value) {
 std::uint64_t load(const Atomic<std::uint64_t>& word) {
   return word.load(std::memory_order_relaxed);
 }
-std::uint64_t saturated(std::uint64_t a, std::uint64_t b) {
-  return a > ~std::uint64_t{0} - b ? ~std::uint64_t{0} : a + b;
-}
 
 }  // namespace
 
 std::uint64_t LatencyCounts::count() const {
-  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}, saturated);
+  return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0}, saturated_sum);
 }
 
 std::uint64_t LatencyCounts::percentile(double percent) const {
@@ -94,16 +91,11 @@ ReportCounters grown(const ReportCounters& later, const ReportCounters& earlier)
   return out;
 }
 
-void add(ReportCounters& sum, const ReportCounters& more) {
-  for_each_counter([](std::uint64_t& to, std::uint64_t value) { to = saturated(to, value); }, sum,
-                   more);
-}
-
 void fold(const ReportCounters& latest, ReportCounters& highest, ReportCounters& sum) {
   for_each_counter(
       [](std::uint64_t value, std::uint64_t& seen, std::uint64_t& total) {
         if (value <= seen) return;
-        total = saturated(total, value - seen);
+        total = saturated_sum(total, value - seen);
         seen = value;
       },
       latest, highest, sum);

@@ -17,14 +17,19 @@
 
 namespace orlop::segment {
 
+// For sums of what clients told: they stay at 2^64 - 1 instead of beginning again.
+constexpr std::uint64_t saturated_sum(std::uint64_t a, std::uint64_t b) {
+  return a > ~std::uint64_t{0} - b ? ~std::uint64_t{0} : a + b;
+}
+
 // Latencies in the buckets of client_report.h.
 struct LatencyCounts {
   std::array<std::uint64_t, kLatencyBuckets> counts{};
   std::uint64_t sum_ns = 0;
 
-  void record(MonoNs ns) {
-    ++counts[latency_bucket(ns)];
-    sum_ns += ns;
+  void record(MonoNs ns, std::uint64_t times = 1) {
+    counts[latency_bucket(ns)] += times;
+    sum_ns += ns * times;
   }
   std::uint64_t count() const;
   // Nanoseconds, by linear interpolation inside a bucket, so within a factor of two; 0 when empty.
@@ -54,7 +59,6 @@ ReportGauges load_gauges(const ClientReport& report);
 
 // later - earlier, word by word. Requires: later's words are not smaller (the client's own counts).
 ReportCounters grown(const ReportCounters& later, const ReportCounters& earlier);
-void add(ReportCounters& sum, const ReportCounters& more);
 // Adds to `sum` what grew beyond `highest`, and raises `highest`.
 void fold(const ReportCounters& latest, ReportCounters& highest, ReportCounters& sum);
 
