@@ -25,6 +25,42 @@ constexpr std::array kAll = {
     PlantedBug::kDrainForgottenAtRecover,
     PlantedBug::kServerBesideOldOne,
     PlantedBug::kHeldBeforeStored,
+    PlantedBug::kGenerationNotCompared,
+    PlantedBug::kDoomedFreedUnderReaders,
+    PlantedBug::kHalfGroupEvicted,
+    PlantedBug::kHalfGroupRestored,
+    PlantedBug::kReadableBeforeChecksum,
+    PlantedBug::kLedgerDroppedAtHangUp,
+    PlantedBug::kIndexNotClearedForRebuild,
+    PlantedBug::kPreparedOfDeadOwnerKept,
+    PlantedBug::kPutIdReusedAfterRestart,
+    PlantedBug::kFlushForgetsOpenPuts,
+    PlantedBug::kNamespaceIndexReused,
+    PlantedBug::kIndexNotLookedUpAgain,
+    PlantedBug::kPinBudgetIgnored,
+    PlantedBug::kRepeatedCommitDropsGroup,
+    PlantedBug::kLateGrantNotAborted,
+    PlantedBug::kSnapshotForgetsCommits,
+    PlantedBug::kSecondWriterStored,
+    PlantedBug::kForkPipeIgnored,
+    PlantedBug::kWaitingPutAnsweredTwice,
+    PlantedBug::kPreparedCapIgnored,
+    PlantedBug::kFamilyFlushForgetsRanks,
+    PlantedBug::kMismatchBelieved,
+    PlantedBug::kRetiringLostAtRestart,
+    PlantedBug::kPinsForgottenAtRestart,
+    PlantedBug::kBytesLeftBehind,
+    PlantedBug::kTornRowKept,
+    PlantedBug::kWakerWithoutFence,
+    PlantedBug::kSleeperLooksFirst,
+    PlantedBug::kRingTailBeforeMessage,
+    PlantedBug::kRingCellFreedBeforeCopy,
+    PlantedBug::kOverflowNotCounted,
+    PlantedBug::kGrowthForgetsNewEntry,
+    PlantedBug::kIndexSwitchedTooEarly,
+    PlantedBug::kLostTouchesUncounted,
+    PlantedBug::kChunkBitNotSet,
+    PlantedBug::kStreamWithoutFence,
 };
 
 }  // namespace
@@ -77,6 +113,78 @@ std::string_view to_string(PlantedBug bug) {
       return "server_beside_old_one";
     case PlantedBug::kHeldBeforeStored:
       return "held_before_stored";
+    case PlantedBug::kGenerationNotCompared:
+      return "generation_not_compared";
+    case PlantedBug::kDoomedFreedUnderReaders:
+      return "doomed_freed_under_readers";
+    case PlantedBug::kHalfGroupEvicted:
+      return "half_group_evicted";
+    case PlantedBug::kHalfGroupRestored:
+      return "half_group_restored";
+    case PlantedBug::kReadableBeforeChecksum:
+      return "readable_before_checksum";
+    case PlantedBug::kLedgerDroppedAtHangUp:
+      return "ledger_dropped_at_hang_up";
+    case PlantedBug::kIndexNotClearedForRebuild:
+      return "index_not_cleared_for_rebuild";
+    case PlantedBug::kPreparedOfDeadOwnerKept:
+      return "prepared_of_dead_owner_kept";
+    case PlantedBug::kPutIdReusedAfterRestart:
+      return "put_id_reused_after_restart";
+    case PlantedBug::kFlushForgetsOpenPuts:
+      return "flush_forgets_open_puts";
+    case PlantedBug::kNamespaceIndexReused:
+      return "namespace_index_reused";
+    case PlantedBug::kIndexNotLookedUpAgain:
+      return "index_not_looked_up_again";
+    case PlantedBug::kPinBudgetIgnored:
+      return "pin_budget_ignored";
+    case PlantedBug::kRepeatedCommitDropsGroup:
+      return "repeated_commit_drops_group";
+    case PlantedBug::kLateGrantNotAborted:
+      return "late_grant_not_aborted";
+    case PlantedBug::kSnapshotForgetsCommits:
+      return "snapshot_forgets_commits";
+    case PlantedBug::kSecondWriterStored:
+      return "second_writer_stored";
+    case PlantedBug::kForkPipeIgnored:
+      return "fork_pipe_ignored";
+    case PlantedBug::kWaitingPutAnsweredTwice:
+      return "waiting_put_answered_twice";
+    case PlantedBug::kPreparedCapIgnored:
+      return "prepared_cap_ignored";
+    case PlantedBug::kFamilyFlushForgetsRanks:
+      return "family_flush_forgets_ranks";
+    case PlantedBug::kMismatchBelieved:
+      return "mismatch_believed";
+    case PlantedBug::kRetiringLostAtRestart:
+      return "retiring_lost_at_restart";
+    case PlantedBug::kPinsForgottenAtRestart:
+      return "pins_forgotten_at_restart";
+    case PlantedBug::kBytesLeftBehind:
+      return "bytes_left_behind";
+    case PlantedBug::kTornRowKept:
+      return "torn_row_kept";
+    case PlantedBug::kWakerWithoutFence:
+      return "waker_without_fence";
+    case PlantedBug::kSleeperLooksFirst:
+      return "sleeper_looks_first";
+    case PlantedBug::kRingTailBeforeMessage:
+      return "ring_tail_before_message";
+    case PlantedBug::kRingCellFreedBeforeCopy:
+      return "ring_cell_freed_before_copy";
+    case PlantedBug::kOverflowNotCounted:
+      return "overflow_not_counted";
+    case PlantedBug::kGrowthForgetsNewEntry:
+      return "growth_forgets_new_entry";
+    case PlantedBug::kIndexSwitchedTooEarly:
+      return "index_switched_too_early";
+    case PlantedBug::kLostTouchesUncounted:
+      return "lost_touches_uncounted";
+    case PlantedBug::kChunkBitNotSet:
+      return "chunk_bit_not_set";
+    case PlantedBug::kStreamWithoutFence:
+      return "stream_without_fence";
   }
   return "unknown";
 }
