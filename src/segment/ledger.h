@@ -114,15 +114,15 @@ std::uint64_t for_each_held_cell(const ChannelView& channel, OnCell&& on_cell) {
   return read;
 }
 
-// A bounded part of that pass, from chunk `from` on: reads at most `cells` cells, where a look at
-// the bitmap counts as one. Requires cells > kCellsPerChunk. Returns the chunk to go on with,
-// always beyond `from`; ledger_chunks or more: that was all.
+// A bounded part of that pass, from chunk `from` on: reads at most `left` cells, where a look at
+// the bitmap counts as one, and takes what it read off `left`. Returns the chunk to go on with,
+// beyond `from` if `left` was more than kCellsPerChunk; ledger_chunks or more: that was all.
 template <class OnCell>
 std::uint32_t for_some_held_cells(const ChannelView& channel, std::uint32_t from,
-                                  std::uint32_t cells, OnCell&& on_cell) {
+                                  std::uint32_t& left, OnCell&& on_cell) {
   const std::uint32_t chunks = channel.geometry().ledger_chunks;
   std::uint32_t chunk = from;
-  for (std::uint32_t left = cells; chunk < chunks && left > 0;) {
+  while (chunk < chunks && left > 0) {
     --left;
     const std::uint64_t bits =
         channel.bitmap()[chunk / 64].load(std::memory_order_acquire) >> (chunk % 64);

@@ -254,13 +254,13 @@ TEST_F(LedgerTest, Parts_of_a_scan_are_bounded_and_name_every_cell_once) {
   std::multiset<std::uint32_t> seen;
   unsigned parts = 0;
   for (std::uint32_t from = 0; from < chunks; ++parts) {
-    std::uint32_t here = 0;
-    const std::uint32_t next =
-        for_some_held_cells(view(), from, 2 * kCellsPerChunk + 2, [&](const LedgerCell& cell) {
-          seen.insert(cell.slot.value);
-          ++here;
-        });
+    std::uint32_t here = 0, left = 2 * kCellsPerChunk + 2;
+    const std::uint32_t next = for_some_held_cells(view(), from, left, [&](const LedgerCell& cell) {
+      seen.insert(cell.slot.value);
+      ++here;
+    });
     EXPECT_LE(here, 2 * kCellsPerChunk);
+    EXPECT_LE(here + left, 2 * kCellsPerChunk + 2);
     ASSERT_GT(next, from);
     from = next;
   }
@@ -275,12 +275,15 @@ TEST_F(LedgerTest, Parts_of_a_scan_of_a_hostile_ledger_stay_in_bounds) {
   view().cells()[0].store(~std::uint64_t{0});
   unsigned count = 0, parts = 0;
   for (std::uint32_t from = 0; from < view().geometry().ledger_chunks; ++parts) {
-    from =
-        for_some_held_cells(view(), from, kCellsPerChunk + 1, [&](const LedgerCell&) { ++count; });
+    std::uint32_t left = kCellsPerChunk + 1;
+    from = for_some_held_cells(view(), from, left, [&](const LedgerCell&) { ++count; });
+    EXPECT_EQ(left, 0U);
   }
   EXPECT_EQ(count, 1U);
   EXPECT_EQ(parts, view().geometry().ledger_chunks);  // a chunk each
-  EXPECT_EQ(for_some_held_cells(view(), ~0U, 128, [&](const LedgerCell&) { ++count; }), ~0U);
+  std::uint32_t left = 128;
+  EXPECT_EQ(for_some_held_cells(view(), ~0U, left, [&](const LedgerCell&) { ++count; }), ~0U);
+  EXPECT_EQ(left, 128U);
 }
 
 #ifdef ORLOP_SIMULATION
