@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/planted.h"
 
 namespace orlop::segment {
 namespace {
@@ -73,7 +74,7 @@ std::uint32_t KeyIndexWriter::insert_into(const Place& p, IndexHash hash, SlotId
       if (cell.load(std::memory_order_relaxed) != 0) continue;
       // Counters first: whoever sees the entry's key committed must not stop before it.
       for (std::uint64_t passed = 0; passed < step; ++passed)
-        add(p.bucket[(home + passed) & p.mask].overflowed, 1);
+        if (!PLANTED(kOverflowNotCounted)) add(p.bucket[(home + passed) & p.mask].overflowed, 1);
       cell.store(make_entry(hash.tag, slot), std::memory_order_release);
       return at;
     }
@@ -122,7 +123,8 @@ void KeyIndexWriter::insert(const KeyId& key, NamespaceIndex ns, SlotId slot) {
     return;
   }
   const std::uint32_t at = insert_into(current(), hash, slot);
-  if (growing_ && at < next_bucket_) insert_into(next(), hash, slot);
+  if (growing_ && at < next_bucket_ && !PLANTED(kGrowthForgetsNewEntry))
+    insert_into(next(), hash, slot);
 }
 
 bool KeyIndexWriter::erase(const KeyId& key, NamespaceIndex ns, SlotId slot) {
@@ -154,6 +156,8 @@ void KeyIndexWriter::begin_growth() {
   next_bucket_ = 0;
   growing_ = true;
   idle_clean_ = false;
+  if (PLANTED(kIndexSwitchedTooEarly))
+    area_.header().index_word.store(next_word().pack(), std::memory_order_release);
   if (entries_ == 0) switch_to_next();
 }
 
@@ -210,9 +214,13 @@ bool KeyIndexWriter::grow_slice(std::uint32_t slice) {
   return true;
 }
 
+IndexWord KeyIndexWriter::next_word() const {
+  return {word_.epoch + 1, static_cast<std::uint8_t>(word_.place ^ 1),
+          static_cast<std::uint8_t>(next_log2_)};
+}
+
 void KeyIndexWriter::switch_to_next() {
-  word_ = {word_.epoch + 1, static_cast<std::uint8_t>(word_.place ^ 1),
-           static_cast<std::uint8_t>(next_log2_)};
+  word_ = next_word();
   growing_ = false;
   idle_clean_ = false;
   // Release: the place is complete before a reader can be sent to it.
@@ -227,7 +235,7 @@ void KeyIndexWriter::begin_rebuild(std::uint64_t slots) {
   entries_ = 0;
   // A growth may have died in the idle place. Only what will be used is cleared; the inserts fill
   // all of its pages anyway.
-  clear(next());
+  if (!PLANTED(kIndexNotClearedForRebuild)) clear(next());
 }
 
 void KeyIndexWriter::publish_rebuild() {

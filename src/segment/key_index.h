@@ -107,6 +107,7 @@ class KeyIndexWriter {
   void prefetch_rows(const Place& from, std::uint64_t bucket) const;
   void begin_growth();
   void make_room();
+  IndexWord next_word() const;
   void switch_to_next();
   void validate_entries(const Place& p) const;
   void validate_slots() const;

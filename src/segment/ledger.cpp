@@ -66,7 +66,7 @@ std::uint32_t ChunkPool::available() const {
 void ThreadLedger::adopt(std::span<const std::uint32_t> chunks) {
   for (const std::uint32_t chunk : chunks) {
     CHECK(chunk < channel_.geometry().ledger_chunks);
-    set_chunk_bit(channel_, chunk);
+    if (!PLANTED(kChunkBitNotSet)) set_chunk_bit(channel_, chunk);
     owned_.push_back(chunk);
     taken_.push_back(kAllTaken);
     refresh(static_cast<std::uint32_t>(owned_.size() - 1));

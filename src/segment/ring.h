@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "base/planted.h"
 #include "segment/channel.h"
 
 namespace orlop::segment {
@@ -27,6 +28,7 @@ class RingProducer {
   // False if full. Publishes with release: partner of RingConsumer::pop's acquire.
   bool push(const RingMessage& message) {
     if (room() == 0) return false;
+    if (PLANTED(kRingTailBeforeMessage)) tail_->store(next_ + 1, std::memory_order_release);
     cells_[next_ % kRingCells] = message;
     tail_->store(++next_, std::memory_order_release);
     return true;
@@ -57,6 +59,7 @@ class RingConsumer {
     std::uint32_t ready = tail_->load(std::memory_order_acquire) - next_;
     if (ready == 0) return Pop::kEmpty;
     if (ready > kRingCells) return Pop::kMalformed;
+    if (PLANTED(kRingCellFreedBeforeCopy)) head_->store(next_ + 1, std::memory_order_release);
     *out = cells_[next_ % kRingCells];
     head_->store(++next_, std::memory_order_release);
     return Pop::kMessage;

@@ -105,10 +105,10 @@ void Node::handle(const event::ClientDied& e, MonoNs now, NodeEffects& effects) 
   if (client == nullptr || client->dead) return;
   ++counters_.clients_died;
   client->dead = true;  // from here on its ledger is not scanned: read pins go
-  client->fork_open = e.fork_pipe_open;
+  client->fork_open = e.fork_pipe_open && !PLANTED(kForkPipeIgnored);
   client->pinned_cells = client->pinned_bytes = 0;
   drop_waiting_of(e.client);
-  if (!e.fork_pipe_open) {
+  if (!client->fork_open) {
     reclaim(*client, effects);
     return;
   }

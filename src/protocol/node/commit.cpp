@@ -35,7 +35,8 @@ void Node::handle(const event::PutCommit& e, MonoNs now, NodeEffects& effects) {
   PutRecord* record = put == puts_.end() ? nullptr : &put->second;
   const auto row = record == nullptr ? std::nullopt : record->row;
   // Flushes and second writers are for commit_group() to tell apart.
-  const bool plain = record != nullptr && !record->contended && is_current(record->ns) &&
+  const bool plain = record != nullptr && !record->contended &&
+                     (is_current(record->ns) || PLANTED(kFlushForgetsOpenPuts)) &&
                      !(draining_ && PLANTED(kDrainRefusesCommits));
   for (std::uint32_t i = 0; i < count;) {
     if (plain && commit_single(e.entries[i], *record, now)) {
@@ -64,13 +65,15 @@ bool Node::commit_single(const CommitEntry& entry, PutRecord& put, MonoNs now) {
     return false;
   const segment::SlotFields fields = row.load_fields();
   if (fields.group.length != 1) return false;
-  row.store_checksums(entry.checksum, segment::fields_sum(fields, entry.checksum, word.generation));
+  const std::uint32_t sum = segment::fields_sum(fields, entry.checksum, word.generation);
+  if (!PLANTED(kReadableBeforeChecksum)) row.store_checksums(entry.checksum, sum);
   prepared_ended(slot, fields.key, fields.ns, put);
   const std::uint16_t recency = coarse(now);
   store_word(slot, word, {word.generation, SlotState::kLocalReady, 0, recency});
   index_.insert(fields.key, fields.ns, slot);
   store_word(slot, {word.generation, SlotState::kLocalReady, 0, recency},
              {word.generation, SlotState::kCommitted, 0, recency});
+  if (PLANTED(kReadableBeforeChecksum)) row.store_checksums(entry.checksum, sum);
   count_readable(fields.ns, 1);
   resident_bytes_ += put.slot_bytes;
   counters_.commit_bytes += fields.value_len;
@@ -133,17 +136,17 @@ std::uint32_t Node::commit_group(const event::PutCommit& e, std::uint32_t first,
   });
   CHECK(put != nullptr || state_of(leader) != SlotState::kPrepared,
         "a Prepared slot belongs to an open put");
-  if (!is_current(area_.slot(leader).load_ns())) {
+  if (!is_current(area_.slot(leader).load_ns()) && !PLANTED(kFlushForgetsOpenPuts)) {
     std::fill(answers.begin(), answers.end(), Outcome::kFlushed);
     drop_group(leader, put, MissCause::kFlushed);
-  } else if (!whole || !checksums_agree(entries)) {
+  } else if (!whole || !checksums_agree(entries) || (done && PLANTED(kRepeatedCommitDropsGroup))) {
     std::fill(answers.begin(), answers.end(), Outcome::kEvicted);
     drop_group(leader, put, MissCause::kRefused);
   } else if (done) {
     SOMETIMES(true, "a commit is repeated");
     std::fill(answers.begin(), answers.end(), Outcome::kStored);
   } else if (CHECK(put != nullptr, "a group not yet Committed belongs to an open put");
-             put->contended && answer_exists(answers)) {
+             put->contended && !PLANTED(kSecondWriterStored) && answer_exists(answers)) {
     SOMETIMES(true, "a commit finds its key stored by another");
     drop_group(leader, put, MissCause::kRefused);
   } else {

@@ -31,7 +31,8 @@ void Node::retire_group(SlotId leader) {
 // Words from the last member to the first, as at commit. A restart in between finds Committed and
 // plain Retiring members, all present: it restores the rest.
 void Node::restore_group(std::span<const SlotId> members) {
-  for (std::size_t i = members.size(); i-- > 0;) {
+  const std::size_t hidden = PLANTED(kHalfGroupRestored) && members.size() > 1 ? 1 : 0;
+  for (std::size_t i = members.size() - hidden; i-- > 0;) {
     const SlotWord word = area_.slot(members[i]).load_word(std::memory_order_relaxed);
     store_word(members[i], word, {word.generation, SlotState::kCommitted, 0, word.recency});
     held_bits_.clear(members[i]);
@@ -61,6 +62,12 @@ bool Node::settle(Victim& victim) {
   collect_members(leader, group_members_);
   if (found_pinned(group_members_)) {
     SOMETIMES(true, "a pinned group is restored");
+    if (PLANTED(kHalfGroupEvicted)) {
+      std::erase_if(group_members_, [this](SlotId member) {
+        if (!found_bits_.test(member)) free_group({&member, 1});
+        return !found_bits_.test(member);
+      });
+    }
     restore_group(group_members_);
     policy_->restored_pinned(std::move(victim));
     mark_pinned(leader);

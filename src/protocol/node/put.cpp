@@ -146,7 +146,8 @@ void Node::decide_groups(const event::PutStart& put, const ClientRecord& client)
       std::fill_n(begin, length, Outcome::kNotAdmitted);
       return;
     }
-    if (plan_.wanted + std::uint64_t{length} > allowed) plan_.over_quota = true;
+    if (plan_.wanted + std::uint64_t{length} > allowed && !PLANTED(kPreparedCapIgnored))
+      plan_.over_quota = true;
     if (plan_.over_quota) {
       std::fill_n(begin, length, Outcome::kOverQuota);
     } else {

@@ -31,7 +31,7 @@ Result<void> Recovery::run(std::vector<NodeMachine::HandedOver> clients) {
   if (auto walked = walk(); !walked) return walked;
   decide_all();
   // All marks are stored. Only now fence and scan; what was pinned before counts.
-  node_.scan_ledgers();
+  if (!PLANTED(kPinsForgottenAtRestart)) node_.scan_ledgers();
   node_.finish_scan(now_);
   rebuild_index();
   fill_policy();

@@ -20,7 +20,8 @@ bool is_doomed(SlotWord word) {
 bool Recovery::torn(SlotId slot, SlotWord word) const {
   const SlotRow& row = node_.area_.slot(slot);
   return row.load_fields_sum() !=
-         segment::fields_sum(row.load_fields(), row.load_checksum(), word.generation);
+             segment::fields_sum(row.load_fields(), row.load_checksum(), word.generation) &&
+         !PLANTED(kTornRowKept);
 }
 
 Recovery::Census Recovery::count(std::span<const Found> group) const {
@@ -74,11 +75,12 @@ bool Recovery::take_single(SlotId slot, SlotWord word) {
 
 void Recovery::decide(std::span<const Found> group) {
   const Census c = count(group);
-  const bool sound = c.complete && c.current && c.doomed == 0 && c.torn == 0;
+  const bool sound = c.complete && c.current && c.doomed == 0 && c.torn == 0 &&
+                     !(c.retiring > 0 && PLANTED(kRetiringLostAtRestart));
   if (c.prepared == group.size()) {
     if (owner_lives(group) && !PLANTED(kPreparedFreedUnderWriter)) {
       keep_prepared(group);
-    } else {
+    } else if (!PLANTED(kPreparedOfDeadOwnerKept)) {
       for (const Found& member : group) free_prepared(SlotId{member.slot});
     }
   } else if (PLANTED(kRecoveryBySlot)) {

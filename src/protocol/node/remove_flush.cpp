@@ -38,7 +38,7 @@ std::optional<NamespaceIndex> Node::next_namespace_index() {
   const std::uint32_t index = next.load(std::memory_order_relaxed);
   if (index == ~std::uint32_t{0}) return std::nullopt;
   // First the counter, then its use: a kill in between loses a number, never uses one twice.
-  next.store(index + 1, std::memory_order_release);
+  if (!PLANTED(kNamespaceIndexReused)) next.store(index + 1, std::memory_order_release);
   return NamespaceIndex{index};
 }
 
@@ -70,7 +70,8 @@ void Node::handle(const event::Flush& e, MonoNs now, NodeEffects& effects) {
   for (std::uint32_t r = 0; r < rows_used_; ++r) {
     const segment::NamespaceTableRow& row = area_.namespace_row(NamespaceRow{r});
     const bool same_family = row.family_lo == wanted.family_lo && row.family_hi == wanted.family_hi;
-    if (r != e.row.value && !(e.family && same_family)) continue;
+    if (r != e.row.value && (!(e.family && same_family) || PLANTED(kFamilyFlushForgetsRanks)))
+      continue;
     if (!advance_namespace(NamespaceRow{r})) {
       exhausted = true;
       break;

@@ -63,6 +63,7 @@ void Node::scan_ledgers() {
   for (auto& [id, client] : clients_) {
     client.pinned_cells = client.pinned_bytes = 0;
     if (client.dead || PLANTED(kFreeWithoutScan)) continue;
+    if (client.lost && PLANTED(kLedgerDroppedAtHangUp)) continue;
     cells += segment::for_each_held_cell(client.channel, [&](segment::LedgerCell cell) {
       ++client.pinned_cells;
       if (area_.valid_slot(cell.slot)) client.pinned_bytes += slot_bytes_of(cell.slot);
@@ -86,7 +87,7 @@ void Node::publish_pin_cap(std::uint64_t pinned_total) {
   const std::uint64_t half = geometry_.value_bytes() / 2;
   std::uint64_t attached = 0;
   for (const auto& [id, client] : clients_) attached += client.dead ? 0 : 1;
-  const std::uint64_t cap = pinned_total < half || attached == 0
+  const std::uint64_t cap = pinned_total < half || attached == 0 || PLANTED(kPinBudgetIgnored)
                                 ? config_.max_pinned_bytes
                                 : std::min(config_.max_pinned_bytes, half / attached);
   auto& word = area_.header().pin_cap_bytes;
@@ -117,7 +118,7 @@ std::uint32_t Node::free_doomed() {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < doomed_.size(); ++i) {
     const SlotId slot = doomed_[i];
-    if (found_bits_.test(slot)) {
+    if (found_bits_.test(slot) && !PLANTED(kDoomedFreedUnderReaders)) {
       doomed_[kept++] = slot;
       continue;
     }

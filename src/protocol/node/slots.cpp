@@ -47,7 +47,7 @@ void Node::doom_slot(SlotId slot, MissCause cause) {
   // The key may be put again at once: its entry goes in the same step.
   CHECK(index_.erase(row.load_key(), row.load_ns(), slot), "a readable slot is in the index");
   count_readable(row.load_ns(), -1);
-  resident_bytes_ -= slot_bytes_of(slot);
+  if (!PLANTED(kBytesLeftBehind)) resident_bytes_ -= slot_bytes_of(slot);
   hold(slot);
   doomed_.push_back(slot);
   ++doomed_unscanned_;

@@ -68,6 +68,10 @@ void Node::serve_waiting(MonoNs now, NodeEffects& effects) {
       still.push_back(std::move(waiting));
       continue;
     }
+    if (PLANTED(kWaitingPutAnsweredTwice)) {
+      still.push_back(std::move(waiting));
+      continue;
+    }
     waiting_keys_ -= waiting.keys.size();
   }
   waiting_ = std::move(still);

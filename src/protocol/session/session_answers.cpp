@@ -109,7 +109,8 @@ bool Session::deliver(const Outstanding& entry, Answer* out) {
       if (memory && entry.abandoned) {
         SOMETIMES(true, "late_put_start_aborted");
         ++aborted_late_;
-        private_queue_.push_back({.code = RequestCode::kPutAbort, .put = entry.put});
+        if (!PLANTED(kLateGrantNotAborted))
+          private_queue_.push_back({.code = RequestCode::kPutAbort, .put = entry.put});
       } else if (memory) {
         puts_.emplace(entry.put, HeldPut{});
       }
@@ -140,10 +141,11 @@ bool Session::deliver(const Outstanding& entry, Answer* out) {
 
 bool Session::prepare_sleep() {
   if (state_ == State::kReset || state_ == State::kOver) return true;  // nothing will come
+  const bool looked = PLANTED(kSleeperLooksFirst) && responses_.empty();
   // Partner: the node stores the response tail, fences and reads this flag.
   channel_.header().client_sleeping.store(1, std::memory_order_relaxed);
   segment::full_fence();
-  if (responses_.empty()) return true;
+  if (looked || responses_.empty()) return true;
   woke_up();
   return false;
 }

@@ -72,7 +72,9 @@ void Session::lost() {
 ResumeSnapshot Session::reset() {
   CHECK(state_ == State::kLost || state_ == State::kReset, "reset only after lost()");
   ResumeSnapshot snapshot;
-  for (const auto& [put, held] : puts_) snapshot.held.push_back(put);
+  for (const auto& [put, held] : puts_)
+    if (!held.committed || !PLANTED(kSnapshotForgetsCommits)) snapshot.held.push_back(put);
+  if (PLANTED(kPutIdReusedAfterRestart)) next_put_ = 1;
   drop_outstanding(&snapshot.lost);
   // Aborts are said by the snapshot, commits and the detach are queued again by resumed().
   std::erase_if(private_queue_,

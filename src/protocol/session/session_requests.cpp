@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/planted.h"
 #include "protocol/session/session.h"
 
 namespace orlop::protocol {
@@ -219,7 +220,7 @@ bool Session::post_commit(PutId put) {
 
 bool Session::must_ring() {
   // Partner: the node stores its sleep flag, fences and looks at the rings again before it sleeps.
-  segment::full_fence();
+  if (!PLANTED(kWakerWithoutFence)) segment::full_fence();
   return area_.header().node_sleeping.load(std::memory_order_relaxed) != 0;
 }
 
