@@ -11,6 +11,7 @@
 #include "client/interruption.h"
 #include "client/limits.h"
 #include "platform/clock.h"
+#include "platform/pause_point.h"
 
 namespace orlop::detail {
 
@@ -39,6 +40,7 @@ MonoNs ClientCore::deadline_in(std::optional<Milliseconds> wanted) const {
 }
 
 void ClientCore::ring_if_asleep(Attachment& attachment) {
+  PAUSE_POINT(kClientDoorbell);
   if (attachment.guarded->session.must_ring()) attachment.node_doorbell.ring();
 }
 
@@ -178,6 +180,7 @@ ClientCore::CallEnd ClientCore::call(Lock& lock, MonoNs deadline, const PostRequ
         if (WaitInterruption::asked_to_stop(lock)) return CallEnd::kNoNode;
         continue;
     }
+    PAUSE_POINT(kClientPutPosted);
     while (!waiter.done && !waiter.lost) {
       wait_progress(lock, deadline);
       if (waiter.done || waiter.lost) continue;

@@ -9,6 +9,7 @@
 #include "client/limits.h"
 #include "platform/clock.h"
 #include "platform/fork_guard.h"
+#include "platform/pause_point.h"
 #include "platform/system_error.h"
 #include "platform/unix_socket.h"
 
@@ -34,9 +35,9 @@ Result<void> wait_for(int socket, short events, const EventFd& stop, MonoNs dead
 
 Result<void> send_frame(int socket, const protocol::Bytes& frame, const EventFd& stop,
                         MonoNs deadline) {
-  const auto fork_pipe = fork_pipe_read_end();
+  const auto fork_pipe = fork_pipe_to_send();
   if (!fork_pipe) return std::unexpected(fork_pipe.error());
-  const int descriptors[1] = {*fork_pipe};
+  const int descriptors[1] = {fork_pipe->get()};
   for (;;) {
     const auto sent = send_message(socket, frame, descriptors);
     if (!sent) return std::unexpected(sent.error());
@@ -90,6 +91,7 @@ Result<Attached> attach(const std::string& path, std::uint64_t nonce, const std:
   const MonoNs deadline = monotonic_ns() + kHandshakeWait;
   auto socket = connect_unix(path, deadline);
   if (!socket) return std::unexpected(socket.error());
+  PAUSE_POINT(kClientHello);
   const protocol::Bytes frame =
       encode(protocol::AttachFrame{.nonce = nonce, .sizes = sizes, .name = name});
   if (auto sent = send_frame(socket->get(), frame, stop, deadline); !sent)
@@ -114,6 +116,7 @@ std::expected<Resumed, ResumeFailure> resume(
   const auto failed = [&socket](Error error, bool gone = false) {
     return std::unexpected(ResumeFailure{std::move(error), gone, std::move(*socket)});
   };
+  PAUSE_POINT(kClientResuming);
   protocol::ResumeSnapshot taken = snapshot();
   const protocol::Bytes frame =
       encode(protocol::ResumeFrame{.nonce = attachment.nonce,

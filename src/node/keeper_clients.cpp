@@ -10,6 +10,7 @@
 #include "node/keeper_process.h"
 #include "node/status_file.h"
 #include "platform/clock.h"
+#include "platform/pause_point.h"
 #include "platform/random_bytes.h"
 #include "runtime/channel_files.h"
 
@@ -138,6 +139,7 @@ Result<void> Keeper::frame_from_server(ReceivedMessage message) {
 void Keeper::serving() {
   execute(machine_->serving());
   execute(life_->serving(monotonic_ns()));
+  PAUSE_POINT(kKeeperServing);
   const auto written = write_status_file(
       {options_.socket, admin_.bound(), static_cast<std::uint32_t>(::getpid()),
        static_cast<std::uint32_t>(server_.pid), life_->restarts(), segment_.id, incarnation_});
@@ -160,6 +162,7 @@ void Keeper::hold(ReceivedMessage message) {
   auto pipe = make_pipe();
   if (!pipe)
     return send(protocol::encode(protocol::HeldFrame{frame->attach, {}, pipe.error().message}));
+  PAUSE_POINT(kKeeperHolding);
   const auto effects = machine_->hold(*frame);
   const auto client = machine_->last_client();
   const auto* refused = std::get_if<fx::Answer>(&effects.at(0));
@@ -176,12 +179,14 @@ void Keeper::hold(ReceivedMessage message) {
 
 void Keeper::execute_one(const fx::Answer& effect) {
   if (!effect.frame.client) return send(protocol::encode(effect.frame));
+  PAUSE_POINT(kKeeperHeld);
   const FileDescriptor read_end = std::move(channels_.at(effect.frame.client).pipe_read_end);
   const int descriptors[] = {read_end.get()};
   send(protocol::encode(effect.frame), descriptors);
 }
 
 void Keeper::execute_one(const fx::LetGo& effect) {
+  PAUSE_POINT(kKeeperDropping);
   channels_.erase(effect.client);
   store_checked(store_.forget_client(effect.client));
 }

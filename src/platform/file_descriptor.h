@@ -41,6 +41,10 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
+// Whether both are descriptors of one open file (dup, or sent twice), not only of one file. False
+// where the kernel does not tell (kcmp refused, and Linux before 6.10).
+bool same_open_file(int a, int b);
+
 struct Pipe {
   FileDescriptor read_end;   // non-blocking
   FileDescriptor write_end;  // non-blocking

@@ -118,6 +118,16 @@ Result<int> fork_pipe_read_end() {
   return fd;
 }
 
+Result<FileDescriptor> fork_pipe_to_send() {
+  const auto shared = fork_pipe_read_end();
+  if (!shared) return std::unexpected<Error>(shared.error());
+  const std::string path = "/proc/self/fd/" + std::to_string(*shared);
+  FileDescriptor own(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!own) own = FileDescriptor(::fcntl(*shared, F_DUPFD_CLOEXEC, 0));
+  if (!own) return system_failure("fcntl(F_DUPFD_CLOEXEC, fork pipe)", errno);
+  return own;
+}
+
 Result<bool> fork_pipe_ended(int read_end) {
   struct stat info{};
   if (::fstat(read_end, &info) != 0) return system_failure("fstat(fork pipe)", errno);

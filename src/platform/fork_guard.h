@@ -45,6 +45,13 @@ class ForkGuard {
 // never close it. Errors: kSystem (no pipe could be made: descriptors exhausted).
 Result<int> fork_pipe_read_end();
 
+// The same as an open file of its own, owned by the caller: what a client sends. A service manager
+// keeps an open file once, under one name (node/keeper_store.h), and the clients of one process
+// share its pipe. Only the pipe's user may open it anew, so the node cannot. Where this process may
+// not either (no /proc, not dumpable), it is the shared one: enough for one client.
+// Errors: kSystem.
+Result<FileDescriptor> fork_pipe_to_send();
+
 // True when every holder of the write end of this pipe has gone. Never waits and never reads: watch
 // it with epoll for events 0 (EPOLLHUP comes always), not for EPOLLIN, which a peer that writes
 // into its pipe could keep up. Errors: kCorrupt (not a pipe), kSystem.

@@ -67,12 +67,12 @@ std::optional<CgroupLimit> read_limit(const std::string& folder, const LimitFile
 // Every limit of one controller from the own cgroup up to the root, in every hierarchy that has it.
 class CgroupWalk {
  public:
-  explicit CgroupWalk(const std::string& root) : root_(root) {
+  explicit CgroupWalk(const MemorySources& sources) : root_(sources.root) {
     // No cgroups in the kernel, no limits.
-    if (auto text = read_text_file(root + "/proc/self/cgroup")) {
+    if (auto text = read_text_file(root_ + "/proc/" + sources.process + "/cgroup")) {
       memberships_ = parse_cgroup_memberships(*text);
     }
-    if (auto text = read_text_file(root + "/proc/self/mountinfo")) {
+    if (auto text = read_text_file(root_ + "/proc/self/mountinfo")) {
       mounts_ = parse_cgroup_mounts(*text);
     }
   }
@@ -81,6 +81,7 @@ class CgroupWalk {
   std::vector<CgroupLimit> limits(const std::string& controller, FilesOf files_of) const {
     std::vector<CgroupLimit> found;
     for (const CgroupMembership& membership : memberships_) {
+      if (membership.path.starts_with("/..")) continue;  // beyond what our namespace shows
       for (const CgroupMount& mount : mounts_) {
         if (mount.v2 != membership.v2) continue;
         if (!mount.v2 && !(has(mount, controller) && has(membership, controller))) continue;
@@ -226,7 +227,7 @@ Result<MemoryAvailability> measure_memory(const MemorySources& sources) {
   memory.huge_page_bytes = labelled_value(*meminfo, "Hugepagesize").value_or(0);
   memory.huge_available = (free_pages - std::min(free_pages, promised)) * memory.huge_page_bytes;
 
-  const CgroupWalk walk(sources.root);
+  const CgroupWalk walk(sources);
   memory.limits = walk.limits("memory", memory_files);
   if (memory.huge_page_bytes != 0) {
     memory.huge_limits =

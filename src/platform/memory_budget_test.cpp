@@ -76,6 +76,20 @@ TEST(MemoryBudget, V2_parent_that_is_tighter_decides) {
   EXPECT_THAT(memory.tightest()->limit_file, testing::EndsWith("/sys/fs/cgroup/pod/memory.max"));
 }
 
+TEST(MemoryBudget, Limits_are_those_of_the_process_that_is_named) {
+  FakeMachine machine;
+  machine.v2("/ours");
+  machine.write("/proc/42/cgroup", "0::/theirs\n");
+  machine.write("/proc/43/cgroup", "0::/../outside\n");
+  machine.v2_limit("/ours", std::to_string(kGiB), "0", "");
+  machine.v2_limit("/theirs", std::to_string(3 * kGiB), "0", "");
+  machine.v2_limit("/../outside", std::to_string(kMiB), "0", "");
+  const std::string root = machine.sources().root;
+  EXPECT_EQ(measure_memory({root, "42"}).value().ordinary_available(), 3 * kGiB);
+  EXPECT_EQ(measure_memory({root, "43"}).value().ordinary_available(), 10 * kGiB);
+  EXPECT_EQ(machine.measure().ordinary_available(), kGiB);
+}
+
 TEST(MemoryBudget, V2_high_below_max_decides) {
   FakeMachine machine;
   machine.v2("/box");

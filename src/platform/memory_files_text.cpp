@@ -73,6 +73,14 @@ std::optional<std::uint64_t> memlock_soft_limit(std::string_view limits_text) {
   return to_number(take_word(*rest));
 }
 
+std::optional<std::uint64_t> open_files_hard_limit(std::string_view limits_text) {
+  auto rest = line_after(limits_text, "Max open files");
+  if (!rest) return std::nullopt;
+  (void)take_word(*rest);  // the soft one
+  const std::string_view hard = take_word(*rest);
+  return hard == "unlimited" ? ~std::uint64_t{0} : to_number(hard);
+}
+
 bool has_capability(std::string_view status_text, unsigned capability) {
   auto rest = line_after(status_text, "CapEff:");
   if (!rest || capability >= 64) return false;

@@ -24,6 +24,9 @@ std::optional<std::uint64_t> cgroup_limit_value(std::string_view text);
 // Soft limit of "Max locked memory" in /proc/self/limits; none = unlimited or not found.
 std::optional<std::uint64_t> memlock_soft_limit(std::string_view limits_text);
 
+// Hard limit of "Max open files" there, unlimited is the largest number; none = not found.
+std::optional<std::uint64_t> open_files_hard_limit(std::string_view limits_text);
+
 // True when CapEff of /proc/self/status contains the capability's bit.
 bool has_capability(std::string_view status_text, unsigned capability);
 

@@ -61,11 +61,11 @@ enum class PausePoint : std::uint32_t {
   kServerReclaiming,   // a client is dead, nothing freed yet
   kServerReclaimed,    // its slots are free, keeper not told
   kServerBackground,   // before a slice of background work
-  kServerStatus,       // before a status file is replaced
   kServerStopping,     // asked to stop
   // Keeper.
   kKeeperStarting,     // memory made or taken over, no server yet
   kKeeperSpawned,      // server started, hello not sent
+  kKeeperServing,      // the server serves, status file not written
   kKeeperHolding,      // a channel came, not held yet
   kKeeperHeld,         // held, server not told
   kKeeperDropping,     // before a channel is let go of

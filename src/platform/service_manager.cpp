@@ -129,6 +129,8 @@ Result<FileDescriptor> ServiceManager::barrier() {
 
 Result<void> ServiceManager::send(Message message) {
   if (!present()) return {};
+  const auto flushed = flush();
+  if (!flushed) return flushed;
   if (waiting_.empty()) {
     const auto sent = try_send(message);
     if (!sent) return std::unexpected<Error>(sent.error());

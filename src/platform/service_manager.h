@@ -5,7 +5,8 @@
 // Guarantees
 //   * Never waits: messages that the manager's socket does not take now wait here, in order, at
 //   most
-//     kMaxWaiting of them. (sd_notify() of libsystemd blocks; decision 0009.)
+//     kMaxWaiting of them. (sd_notify() of libsystemd blocks; decision 0009.) Each call sends those
+//     first, so that an owner who is busy elsewhere need not flush().
 //   * Reads the environment once and takes its variables out, so that no child believes to be the
 //     service itself.
 // Absent (nobody set NOTIFY_SOCKET): every call succeeds and does nothing.

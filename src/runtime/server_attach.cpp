@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "platform/fork_guard.h"
+#include "platform/pause_point.h"
 #include "platform/process.h"
 #include "runtime/server_loop.h"
 
@@ -82,6 +83,7 @@ void ServerLoop::add_connection(FileDescriptor socket) {
   connection->socket = std::move(socket);
   protocol::AttachMachine::Peer peer;
   peer.refuse = judge_peer(*connection, peer.pid);
+  PAUSE_POINT(kServerAccepted);
   const ConnectionId id = connection->id;
   const auto added =
       epoll_.add(connection->socket.get(), EPOLLIN, tag(Watch::kConnection, id.value));
@@ -192,6 +194,7 @@ Result<void> ServerLoop::keeper_frame(ReceivedMessage message) {
   if (!kind) return std::unexpected<Error>(kind.error());
   if (*kind == FrameKind::kStop) {
     LOG_INFO("stopping", {"clients", attach_->attached()});
+    PAUSE_POINT(kServerStopping);
     stop_deadline_ = now_ + kStopLimit;
     (void)epoll_.remove(listener_.fd());
     segment_.area.header().server_state.store(
@@ -216,6 +219,7 @@ Result<void> ServerLoop::keeper_frame(ReceivedMessage message) {
   const auto found = std::find_if(holdings_.begin(), holdings_.end(),
                                   [&](const Holding& one) { return one.attach == frame->attach; });
   if (found == holdings_.end()) return {};
+  PAUSE_POINT(kServerKeeperAcked);
   held_ = std::move(*found);
   holdings_.erase(found);
   if (!message.descriptors.empty()) keeper_pipe_ = std::move(message.descriptors[0]);
@@ -240,6 +244,7 @@ void ServerLoop::execute_one(fx::CreateAndHold& effect) {
   if (!holding) return execute(attach_->hold_failed(effect.frame.attach, holding.error()));
   const auto descriptors = holding->files.descriptors();
   holdings_.push_back(std::move(*holding));
+  PAUSE_POINT(kServerChannelMade);
   tell_keeper(protocol::encode(effect.frame), descriptors);
 }
 

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "platform/fork_guard.h"
+#include "platform/pause_point.h"
 #include "runtime/server_loop.h"
 
 namespace orlop::runtime {
@@ -41,6 +42,7 @@ void ServerLoop::process_ended(ServedClient& client) {
   }
   LOG_INFO("client_died", {"client", client.id}, {"pid", client.pid}, {"name", client.name},
            {"held_by_fork", open});
+  PAUSE_POINT(kServerReclaiming);
   machine_->step(protocol::event::ClientDied{client.id, open}, now_, effects_);
   settle();
 }
@@ -81,6 +83,7 @@ void ServerLoop::reclaim(ClientId id) {
   (void)epoll_.remove(client.files.process.fd());
   (void)epoll_.remove(client.files.fork_pipe.get());
   const ConnectionId connection = client.connection;
+  PAUSE_POINT(kServerReclaimed);
   attach_->reclaimed(id);
   if (connection) close_connection(connection);
   LOG_INFO("client_reclaimed", {"client", id}, {"name", client.name});

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "platform/pause_point.h"
 #include "runtime/server_loop.h"
 
 namespace orlop::runtime {
@@ -41,6 +42,7 @@ void ServerLoop::serve(ServedClient& client) {
       malformed(client, "request ring: its tail is more than a ring ahead");
       break;
     }
+    PAUSE_POINT(kServerStepping);
     const auto handled = handle(client, message);
     if (!handled) {
       malformed(client, handled.error().message);
@@ -99,6 +101,7 @@ void ServerLoop::settle() {
   // two would else leave the channel held for as long as that process lives, and nobody resumes it.
   for (const auto& effect : effects_.reclaimed)
     tell_keeper(protocol::encode(protocol::DropFrame{effect.client}));
+  PAUSE_POINT(kServerStepped);
   for (const NodeAnswer& answer : effects_.answers) write_answer(answer);
   for (const auto& question : effects_.verify) verifier_->ask(question);
   for (const auto& effect : effects_.punch) punch(effect.place);
@@ -162,6 +165,7 @@ void ServerLoop::put_body(ServedClient& client, const OpenRequest& open, const N
 
 void ServerLoop::wake_answered() {
   if (woken_.empty()) return;
+  PAUSE_POINT(kServerAnswered);
   segment::full_fence();  // partner: the client's fence between its sleep flag and looking again
   for (ServedClient* client : woken_) {
     if (!client->wake) continue;
