@@ -29,7 +29,7 @@ struct Found {
     std::fflush(out);
     const Report report = run_simulation(seed);
     if (!report.failure) continue;
-    std::fprintf(out, "found %s\n", report.failure->c_str());
+    std::fprintf(out, "found %s\n", report.failure->message.c_str());
     std::fflush(out);
     _exit(0);
   }

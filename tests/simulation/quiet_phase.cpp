@@ -49,7 +49,7 @@ bool QuietPhase::until(const char* what, const std::function<bool()>& done) {
             std::to_string(gauges.pinned_groups) + ", waiting " +
             std::to_string(gauges.waiting_puts) + ", doomed " + std::to_string(gauges.doomed_slots);
   }
-  world_.verdict.broken(std::string("never: ") + what + open);
+  world_.verdict.broken(Oracle::kLiveness, std::string("never: ") + what + open);
   return false;
 }
 
@@ -74,8 +74,9 @@ void QuietPhase::books_balance(std::size_t clients) {
   const protocol::NodeGauges gauges = node->gauges(world_.now);
   const std::uint64_t slots = std::accumulate(std::begin(gauges.slots_by_state),
                                               std::end(gauges.slots_by_state), std::uint64_t{0});
-  world_.verdict.require(slots == gauges.total_slots, "slots by state do not sum to all slots");
-  world_.verdict.require(node->clients(world_.now).size() == clients,
+  world_.verdict.require(Oracle::kGauges, slots == gauges.total_slots,
+                         "slots by state do not sum to all slots");
+  world_.verdict.require(Oracle::kGauges, node->clients(world_.now).size() == clients,
                          "the node knows other clients than there are");
   node->validate();
   world_.slots.check_groups();
@@ -89,8 +90,9 @@ void QuietPhase::put_into_every_namespace() {
     client.begin_last_put(ns);
     const bool over = until("the last put is over", [&] { return client.idle(); });
     if (over && !client.last_put_stored())
-      world_.verdict.broken("an idle node does not store a new page of namespace " +
-                            std::to_string(ns));
+      world_.verdict.broken(
+          Oracle::kLiveness,
+          "an idle node does not store a new page of namespace " + std::to_string(ns));
   }
 }
 
@@ -113,8 +115,9 @@ void QuietPhase::misses_have_causes() {
     const std::uint64_t before = count(ns, cause);
     client.tell_missed(ns, kPutOfRank1);
     if (count(ns, cause) == before + 1) return;
-    world_.verdict.broken("a miss in rank " + std::to_string(ns) + " is not counted as " +
-                          std::string(to_string(cause)));
+    world_.verdict.broken(Oracle::kCauses, "a miss in rank " + std::to_string(ns) +
+                                               " is not counted as " +
+                                               std::string(to_string(cause)));
   };
   client.spoil_missed();
   count(kRank0, MissCause::kNeverWritten);  // what it wrote is drained, whatever it is

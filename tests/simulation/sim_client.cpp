@@ -180,8 +180,9 @@ std::string SimClient::name() const {
                                           : "process " + std::to_string(number_));
 }
 
-void SimClient::broken(const std::string& what) {
-  world_.verdict.broken("client process " + std::to_string(family().process->pid) + ": " + what);
+void SimClient::broken(Oracle oracle, const std::string& what) {
+  world_.verdict.broken(oracle,
+                        "client process " + std::to_string(family().process->pid) + ": " + what);
 }
 
 }  // namespace orlop::simulation

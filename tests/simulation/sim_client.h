@@ -19,6 +19,7 @@
 #include "segment/ledger.h"
 #include "segment/pin.h"
 #include "value_bytes.h"
+#include "verdict.h"
 #include "wire.h"
 
 namespace orlop::simulation {
@@ -174,7 +175,7 @@ class SimClient {
   protocol::Session& session() { return *my_->session; }
   bool opened_all() const;
   std::string name() const;
-  void broken(const std::string& what);
+  void broken(Oracle oracle, const std::string& what);
 
   World& world_;
   const std::uint32_t number_;

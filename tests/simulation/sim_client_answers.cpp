@@ -34,7 +34,7 @@ void SimClient::consume() {
       case Session::Next::kNone:
         return;
       case Session::Next::kBroken:
-        return broken("the node wrote nonsense into the response ring");
+        return broken(Oracle::kAnswers, "the node wrote nonsense into the response ring");
       case Session::Next::kAnswer:
         answered(answer);
         if (!my_->session) return;
@@ -45,26 +45,31 @@ void SimClient::consume() {
 void SimClient::answered(const Answer& answer) {
   const auto found = my_->operations.find(answer.cookie);
   if (found == my_->operations.end() || found->second.code != answer.code)
-    return broken("an answer that nobody waits for");
+    return broken(Oracle::kAnswers, "an answer that nobody waits for");
   const Operation asked = std::move(found->second);
   my_->operations.erase(found);
   switch (answer.code) {
     case RequestCode::kOpenNamespace:
-      if (answer.status != protocol::kStatusOk) return broken("open: " + answer.text);
+      if (answer.status != protocol::kStatusOk)
+        return broken(Oracle::kAnswers, "open: " + answer.text);
       my_->rows[asked.ns] = NamespaceRow{static_cast<std::uint32_t>(answer.args[0])};
       return;
     case RequestCode::kPutStart:
-      if (answer.status != protocol::kStatusOk) return broken("put_start: " + answer.text);
+      if (answer.status != protocol::kStatusOk)
+        return broken(Oracle::kAnswers, "put_start: " + answer.text);
       return put_started(asked, answer);
     case RequestCode::kPutCommit:
-      if (answer.status != protocol::kStatusOk) return broken("commit: " + answer.text);
+      if (answer.status != protocol::kStatusOk)
+        return broken(Oracle::kAnswers, "commit: " + answer.text);
       return committed(asked, answer);
     case RequestCode::kRemove:
     case RequestCode::kFlush:
-      if (answer.status != protocol::kStatusOk) return broken("remove, flush: " + answer.text);
+      if (answer.status != protocol::kStatusOk)
+        return broken(Oracle::kAnswers, "remove, flush: " + answer.text);
       return world_.removals.closed(asked.removal, true, world_.slots.now());
     case RequestCode::kDrain:
-      if (answer.status != protocol::kStatusOk) return broken("drain: " + answer.text);
+      if (answer.status != protocol::kStatusOk)
+        return broken(Oracle::kAnswers, "drain: " + answer.text);
       return world_.drains.answered(asked.drain, answer.args[0] == 1);
     case RequestCode::kDetach:
       return detached();
@@ -85,12 +90,13 @@ void SimClient::put_started(const Operation& asked, const Answer& answer) {
     const Outcome outcome = answer.outcomes[i];
     const bool granted = grant.slot != 0;
     if (granted != (outcome == Outcome::kPrepared))
-      broken("put_start: outcome and memory of a key disagree");
+      broken(Oracle::kAnswers, "put_start: outcome and memory of a key disagree");
     if (i > 0 && groups[i] == groups[i - 1] && granted != (answer.grants[i - 1].slot != 0))
-      broken("put_start: half a group was given memory");
-    if (granted && draining == true) broken("put_start: memory was given while the node drains");
+      broken(Oracle::kA1, "put_start: half a group was given memory");
+    if (granted && draining == true)
+      broken(Oracle::kDrain, "put_start: memory was given while the node drains");
     if (outcome == Outcome::kNotAdmitted && draining == false)
-      broken("put_start: not admitted, but the node does not drain");
+      broken(Oracle::kDrain, "put_start: not admitted, but the node does not drain");
     SOMETIMES(outcome == Outcome::kNotAdmitted, "sim: not admitted");
     SOMETIMES(outcome == Outcome::kNoSpace, "sim: no space");
     SOMETIMES(outcome == Outcome::kInFlight, "sim: key in flight");
@@ -112,7 +118,7 @@ void SimClient::put_started(const Operation& asked, const Answer& answer) {
     const protocol::CommitEntry& entry = plan.entries[i];
     const SlotId slot{entry.slot};
     world_.slots.writer_begins(put, slot, Generation{entry.generation}, plan.keys[i]);
-    if (!session().register_copy(put)) broken("a fresh put takes no copies");
+    if (!session().register_copy(put)) broken(Oracle::kAnswers, "a fresh put takes no copies");
     ++plan.copies;
     family().device.queue({.writes = true,
                            .put = put,
@@ -127,7 +133,8 @@ void SimClient::put_started(const Operation& asked, const Answer& answer) {
 }
 
 void SimClient::committed(const Operation& asked, const Answer& answer) {
-  if (asked.order != my_->commits_answered + 1) broken("commits are answered out of order");
+  if (asked.order != my_->commits_answered + 1)
+    broken(Oracle::kA2, "commits are answered out of order");
   my_->commits_answered = asked.order;
   world_.note(name() + " commit " + std::to_string(asked.put.value & 0xffffffff) + ": first " +
               std::string(to_string(answer.outcomes[0])));
@@ -137,13 +144,13 @@ void SimClient::committed(const Operation& asked, const Answer& answer) {
     const bool same_group = asked.entry_groups[i] == asked.entry_groups[before];
     if (same_group &&
         (outcome == Outcome::kStored) != (answer.outcomes[before] == Outcome::kStored))
-      broken("commit: half a group is stored");
+      broken(Oracle::kA1, "commit: half a group is stored");
     const SlotId slot{asked.entries[i].slot};
     const Generation generation{asked.entries[i].generation};
     if (outcome == Outcome::kStored && world_.slots.readable_since(slot, generation) == 0)
-      broken("commit: stored, but the slot never became readable");
+      broken(Oracle::kV1, "commit: stored, but the slot never became readable");
     if (outcome == Outcome::kEvicted && !may_be_evicted(asked, i))
-      broken("commit: the node lost Prepared slots of a put that was held");
+      broken(Oracle::kA2, "commit: the node lost Prepared slots of a put that was held");
     SOMETIMES(outcome == Outcome::kExists, "sim: a later writer committed first");
     SOMETIMES(outcome == Outcome::kFlushed, "sim: commit after a flush");
     SOMETIMES(outcome == Outcome::kEvicted, "sim: repeated commit of an evicted group");
@@ -173,7 +180,8 @@ void SimClient::abandon_late() {
       ++item;
       continue;
     }
-    if (!session().abandon(operation.request)) broken("a request that waits was answered already");
+    if (!session().abandon(operation.request))
+      broken(Oracle::kAnswers, "a request that waits was answered already");
     if (operation.removal != 0) my_->abandoned_removals.push_back(operation.removal);
     item = my_->operations.erase(item);
   }

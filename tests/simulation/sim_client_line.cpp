@@ -54,7 +54,7 @@ void SimClient::resume() {
   for (const protocol::Lost& lost : snapshot.lost) {
     const auto found = my_->operations.find(lost.cookie);
     if (found == my_->operations.end() || found->second.code != lost.code)
-      return broken("a request was reported lost that nobody waits for");
+      return broken(Oracle::kAnswers, "a request was reported lost that nobody waits for");
     if (found->second.removal != 0)
       world_.removals.closed(found->second.removal, false, world_.slots.now());
     if (found->second.code == protocol::RequestCode::kDrain)
@@ -67,7 +67,7 @@ void SimClient::resume() {
   for (const auto& [cookie, operation] : my_->operations)
     if (operation.code != protocol::RequestCode::kPutCommit &&
         operation.code != protocol::RequestCode::kDetach)
-      broken("a reset neither answers nor reports a request");
+      broken(Oracle::kAnswers, "a reset neither answers nor reports a request");
   connect();
   protocol::ResumeFrame frame;
   frame.nonce = my_->nonce;
@@ -101,8 +101,8 @@ void SimClient::hear_attaching() {
 void SimClient::welcomed(const Packet& packet) {
   const auto frame = decode<protocol::WelcomeFrame>(packet.frame).value();
   if (!world_.keeper->holds(frame.client))
-    broken("welcomed as client " + std::to_string(frame.client.value) +
-           " which the keeper does not hold");
+    broken(Oracle::kAttach, "welcomed as client " + std::to_string(frame.client.value) +
+                                " which the keeper does not hold");
   my_->memory = packet.descriptors.channel;
   my_->channel = segment::ChannelView::open(my_->memory->span(), my_->memory->geometry).value();
   my_->area = segment::ControlArea::open(world_.memory.control_span()).value();
@@ -131,7 +131,7 @@ void SimClient::hear_resuming() {
   // The detach was served, but its answer went with the server.
   if (refusal.code == ErrorCode::kClosed && my_->detaching) return detached();
   if (refusal.code == ErrorCode::kClosed)
-    broken("resume refused though the segment lives: " + refusal.text);
+    broken(Oracle::kAttach, "resume refused though the segment lives: " + refusal.text);
   line_is_gone(5 * kNsPerMs);
 }
 

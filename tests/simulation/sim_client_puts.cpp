@@ -178,7 +178,8 @@ void SimClient::advance_puts() {
 }
 
 void SimClient::commit(PutId id, PutPlan& plan) {
-  if (!session().can_commit(id)) return broken("a held put without copies cannot be committed");
+  if (!session().can_commit(id))
+    return broken(Oracle::kAnswers, "a held put without copies cannot be committed");
   Operation operation{.code = RequestCode::kPutCommit,
                       .ns = plan.ns,
                       .keys = plan.keys,
@@ -193,7 +194,7 @@ void SimClient::commit(PutId id, PutPlan& plan) {
     const std::span<const std::byte> value =
         world_.memory.value(SlotId{plan.entries[i].slot}, world_.options.value_len[plan.ns]);
     if (!value_is_right(identity, value, 0, value.size()))
-      broken("somebody else wrote into a Prepared slot");
+      broken(Oracle::kS2, "somebody else wrote into a Prepared slot");
     plan.entries[i].checksum = value_checksum(identity, value);
   }
   operation.entries = plan.entries;
@@ -205,7 +206,7 @@ void SimClient::commit(PutId id, PutPlan& plan) {
 }
 
 void SimClient::abort(PutId id, PutPlan& plan) {
-  if (!session().abort(id)) return broken("an open put cannot be aborted");
+  if (!session().abort(id)) return broken(Oracle::kAnswers, "an open put cannot be aborted");
   SOMETIMES(plan.copies > 0, "sim: abort with copies queued");
   plan.aborted = true;
   if (plan.copies > 0) return;
@@ -220,7 +221,7 @@ void SimClient::writing_is_over(PutId id) {
 
 void SimClient::write_finished(const Copy& copy) {
   const auto found = my_->puts.find(copy.put);
-  if (found == my_->puts.end()) return broken("a copy of a put that is over finished");
+  if (found == my_->puts.end()) return broken(Oracle::kS2, "a copy of a put that is over finished");
   PutPlan& plan = found->second;
   session().copy_done(copy.put, !copy.failed);
   if (copy.failed) plan.stuck = true;

@@ -76,9 +76,9 @@ void SimClient::check_pinned(ReadPlan& plan, const std::vector<std::uint64_t>& f
     const std::string name = "slot " + std::to_string(page.slot.value);
     if (!my_->area.slot(page.slot).has_identity(plan.keys[i], plan.index) ||
         page.value_len != world_.options.value_len[plan.ns])
-      return broken("pinned " + name + " of another identity");
+      return broken(Oracle::kBytes, "pinned " + name + " of another identity");
     if (world_.slots.readable_since(page.slot, page.generation) <= floors[i])
-      return broken("pinned " + name + ", which was removed or flushed before");
+      return broken(Oracle::kRemoved, "pinned " + name + ", which was removed or flushed before");
     check_bytes(plan, i);
   }
 }
@@ -90,7 +90,7 @@ void SimClient::check_bytes(const ReadPlan& plan, std::size_t i) {
   const std::span<const std::byte> value = world_.memory.value(page.slot, page.value_len);
   if (!value_is_right(identity, value, 0, value.size()) ||
       page.checksum != value_checksum(identity, value))
-    broken("wrong bytes in pinned slot " + std::to_string(page.slot.value));
+    broken(Oracle::kBytes, "wrong bytes in pinned slot " + std::to_string(page.slot.value));
 }
 
 void SimClient::advance_reads() {
@@ -141,11 +141,12 @@ void SimClient::release(std::uint64_t id) {
 
 void SimClient::read_finished(const Copy& copy) {
   const auto found = my_->reads.find(copy.read_plan);
-  if (found == my_->reads.end()) return broken("a copy of a read plan that is over finished");
+  if (found == my_->reads.end())
+    return broken(Oracle::kS2, "a copy of a read plan that is over finished");
   ReadPlan& plan = found->second;
   --plan.copies;
   if (copy.wrong && !world_.slots.corrupted(copy.slot, copy.generation))
-    broken("a copy read wrong bytes from slot " + std::to_string(copy.slot.value));
+    broken(Oracle::kBytes, "a copy read wrong bytes from slot " + std::to_string(copy.slot.value));
   if (plan.life.copy_done(!copy.failed).ended) release(copy.read_plan);
 }
 

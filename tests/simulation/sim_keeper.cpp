@@ -48,7 +48,8 @@ void SimKeeper::handle(const Packet& packet) {
     case FrameKind::kDrop: {
       const ClientId client = decode<DropFrame>(packet.frame).value().client;
       world_.note("keeper drops client " + std::to_string(client.value));
-      if (machine_.drop(client).empty()) world_.verdict.broken("the server drops a client twice");
+      if (machine_.drop(client).empty())
+        world_.verdict.broken(Oracle::kAttach, "the server drops a client twice");
       held_.erase(client);
       return;
     }
@@ -56,7 +57,7 @@ void SimKeeper::handle(const Packet& packet) {
       machine_.serving();
       return;
     default:
-      world_.verdict.broken("the server sent a frame that a keeper does not know");
+      world_.verdict.broken(Oracle::kAttach, "the server sent a frame that a keeper does not know");
   }
 }
 

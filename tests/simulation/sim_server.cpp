@@ -92,7 +92,7 @@ void SimServer::handle_keeper_frame(const Packet& packet) {
       return;
     }
     default:
-      world_.verdict.broken("the keeper sent a frame that a server does not know");
+      world_.verdict.broken(Oracle::kAttach, "the keeper sent a frame that a server does not know");
   }
 }
 
@@ -204,7 +204,7 @@ void SimServer::poll_rings() {
       const RingEnd::Taken taken = end->second.rings->take(client);
       if (taken == RingEnd::Taken::kNothing) break;
       if (taken == RingEnd::Taken::kBroken) {
-        world_.verdict.broken("a client's ring message is malformed");
+        world_.verdict.broken(Oracle::kAnswers, "a client's ring message is malformed");
         break;
       }
       if (const protocol::NodeEvent* asked = end->second.rings->request()) feed(*asked);

@@ -16,7 +16,7 @@ const World* g_running = nullptr;  // for the SIGABRT handler only
 
 std::string describe(const World& world) {
   return world.options.text() + "\n last events:\n" + world.trace.text() +
-         " replay: ORLOP_SIM_SEED=" + std::to_string(world.options.seed);
+         " replay: ./dev sim --seed " + std::to_string(world.options.seed);
 }
 
 // CHECK aborts on this thread, between two statements: reading the world is as good as it gets.
@@ -25,7 +25,7 @@ void on_abort(int) {
   std::fprintf(stderr, "%s\n", describe(*g_running).c_str());
   if (g_running->verdict.failed())
     std::fprintf(stderr, "an oracle had failed before: %s\n",
-                 g_running->verdict.failure()->c_str());
+                 g_running->verdict.failure()->message.c_str());
 }
 
 // O(slots): now and then.
@@ -53,7 +53,10 @@ Report run_simulation(std::uint64_t seed) {
     check_between_steps(world);
   }
   if (!world.verdict.failed()) QuietPhase(world).run();
-  Report report{.seed = seed, .failure = world.verdict.failure(), .text = {}};
+  Report report{.seed = seed,
+                .failure = world.verdict.failure(),
+                .text = {},
+                .trace_hash = world.trace.hash()};
   if (report.failure) report.text = describe(world);
   g_running = nullptr;
   return report;

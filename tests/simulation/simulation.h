@@ -7,12 +7,16 @@
 #include <optional>
 #include <string>
 
+#include "verdict.h"
+
 namespace orlop::simulation {
 
 struct Report {
   std::uint64_t seed = 0;
-  std::optional<std::string> failure;  // the first oracle that did not hold
-  std::string text;                    // options and last events; only of a failure
+  std::optional<Failure> failure;  // the first oracle that did not hold
+  std::string text;                // options and last events; only of a failure
+  // Of every event and every store of a slot word: equal for equal runs.
+  std::uint64_t trace_hash = 0;
 };
 
 // Failures of an oracle are values. A CHECK inside a machine aborts the process; what is printed

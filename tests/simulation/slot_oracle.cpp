@@ -48,11 +48,12 @@ void SlotOracle::stored(const void* address, std::uint64_t before_bits, std::uin
   const SlotId slot{static_cast<std::uint32_t>(offset / sizeof(SlotRow))};
   const SlotWord before = SlotWord::unpack(before_bits), after = SlotWord::unpack(after_bits);
   if (!legal(before, after)) {
-    verdict_.broken(
-        "illegal transition of " + name_of(slot, before.generation) + ": state " +
-        std::to_string(static_cast<int>(before.state)) + " flags " + std::to_string(before.flags) +
-        " -> state " + std::to_string(static_cast<int>(after.state)) + " flags " +
-        std::to_string(after.flags) + " generation " + std::to_string(after.generation.value));
+    verdict_.broken(Oracle::kWord, "illegal transition of " + name_of(slot, before.generation) +
+                                       ": state " + std::to_string(static_cast<int>(before.state)) +
+                                       " flags " + std::to_string(before.flags) + " -> state " +
+                                       std::to_string(static_cast<int>(after.state)) + " flags " +
+                                       std::to_string(after.flags) + " generation " +
+                                       std::to_string(after.generation.value));
   }
   if (before.state == SlotState::kFree && after.state == SlotState::kPrepared)
     given_out(slot, after);
@@ -63,8 +64,8 @@ void SlotOracle::stored(const void* address, std::uint64_t before_bits, std::uin
   if (!before.doomed() && after.doomed()) doomed(slot, before);
   if (after.readable()) {
     if (doomed_.contains({slot, after.generation}))
-      verdict_.broken("resurrected: " + name_of(slot, after.generation) +
-                      " was doomed and is readable again");
+      verdict_.broken(Oracle::kRemoved, "resurrected: " + name_of(slot, after.generation) +
+                                            " was doomed and is readable again");
     readable_since_.emplace(SlotVersion{slot, after.generation}, now_);
     SOMETIMES(true, "sim: a slot is readable");
   }
@@ -100,7 +101,8 @@ bool SlotOracle::legal(SlotWord before, SlotWord after) const {
 std::span<std::uint32_t> SlotOracle::pages_of(SlotId slot) {
   const std::uint32_t value_len = area_.slot(slot).load_value_len();
   if (value_len == 0 || !memory_.geometry.in_bounds(slot, value_len)) {
-    verdict_.broken("slot " + std::to_string(slot.value) + " lies outside the value area");
+    verdict_.broken(Oracle::kCap,
+                    "slot " + std::to_string(slot.value) + " lies outside the value area");
     return {};
   }
   const std::uint64_t first = memory_.geometry.value_offset(slot, value_len) / kPageBytes;
@@ -110,23 +112,24 @@ std::span<std::uint32_t> SlotOracle::pages_of(SlotId slot) {
 void SlotOracle::given_out(SlotId slot, SlotWord word) {
   for (std::uint32_t& owner : pages_of(slot)) {
     if (owner != 0)
-      verdict_.broken(name_of(slot, word.generation) + " given out over memory of slot " +
-                      std::to_string(owner));
+      verdict_.broken(Oracle::kS2, name_of(slot, word.generation) +
+                                       " given out over memory of slot " + std::to_string(owner));
     owner = slot.value;
   }
 }
 
 void SlotOracle::left_prepared(SlotId slot, SlotWord after) {
   if (writers_.contains({slot, after.generation}))
-    verdict_.broken(name_of(slot, after.generation) +
-                    " left Prepared while its writer may still write");
+    verdict_.broken(Oracle::kS2, name_of(slot, after.generation) +
+                                     " left Prepared while its writer may still write");
 }
 
 void SlotOracle::freed(SlotId slot, Generation generation) {
   SOMETIMES(readable_since(slot, generation) != 0 && !doomed_.contains({slot, generation}),
             "sim: a slot is evicted");
   if (readers_.contains({slot, generation}))
-    verdict_.broken(name_of(slot, generation) + " freed while a reader holds a pin on it");
+    verdict_.broken(Oracle::kS2,
+                    name_of(slot, generation) + " freed while a reader holds a pin on it");
   for (std::uint32_t& owner : pages_of(slot)) owner = 0;
 }
 
@@ -164,7 +167,7 @@ bool SlotOracle::has_reason_to_be_doomed(SlotId slot) const {
 
 void SlotOracle::doomed(SlotId slot, SlotWord before) {
   if (!has_reason_to_be_doomed(slot))
-    verdict_.broken(name_of(slot, before.generation) + " doomed for no reason");
+    verdict_.broken(Oracle::kReason, name_of(slot, before.generation) + " doomed for no reason");
   doomed_.insert({slot, before.generation});
 }
 
@@ -176,7 +179,8 @@ void SlotOracle::writer_begins(PutId put, SlotId slot, Generation generation, co
   const SlotWord word = row.load_word();
   if (word.state != SlotState::kPrepared || word.generation != generation ||
       row.load_put() != put || row.load_key() != key)
-    verdict_.broken(name_of(slot, generation) + " was granted but is not Prepared for this put");
+    verdict_.broken(Oracle::kAnswers,
+                    name_of(slot, generation) + " was granted but is not Prepared for this put");
   writers_[{slot, generation}] = put;
 }
 
@@ -188,7 +192,7 @@ void SlotOracle::reader_begins(SlotId slot, Generation generation) {
   const Unobserved quiet;
   const SlotWord word = area_.slot(slot).load_word();
   if (word.generation != generation || (!word.readable() && word.state != SlotState::kRetiring))
-    verdict_.broken(name_of(slot, generation) + " was pinned but is not there");
+    verdict_.broken(Oracle::kV2, name_of(slot, generation) + " was pinned but is not there");
   ++readers_[{slot, generation}];
 }
 

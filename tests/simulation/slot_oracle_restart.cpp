@@ -59,13 +59,15 @@ void SlotOracle::server_recovered() {
     const SlotRow& row = area_.slot(slot);
     const SlotWord word = row.load_word();
     if (word.generation != generation || word.state != SlotState::kCommitted) {
-      verdict_.broken("restart lost " + name_of(slot, generation) + " of a whole group");
+      verdict_.broken(Oracle::kRestart,
+                      "restart lost " + name_of(slot, generation) + " of a whole group");
       continue;
     }
     const segment::IndexHit hit =
         segment::index_find(area_, area_.index_word(), row.load_key(), row.load_ns());
     if (hit.slot != slot)
-      verdict_.broken("after a restart the index does not find " + name_of(slot, generation));
+      verdict_.broken(Oracle::kRestart,
+                      "after a restart the index does not find " + name_of(slot, generation));
   }
   for (const auto& [name, group] : groups()) {
     if (!group.any_readable()) continue;
@@ -75,8 +77,8 @@ void SlotOracle::server_recovered() {
           return member.word.readable() || member.word.state == SlotState::kPrepared;
         });
     if (!waits_for_its_commit)
-      verdict_.broken("after a restart half a group of put " + std::to_string(name.first.value) +
-                      " is readable");
+      verdict_.broken(Oracle::kA1, "after a restart half a group of put " +
+                                       std::to_string(name.first.value) + " is readable");
   }
   check_no_duplicates();
 }
@@ -94,8 +96,8 @@ void SlotOracle::check_groups() {
         std::all_of(group.members.begin(), group.members.end(),
                     [](const Member& member) { return member.word.readable(); });
     if (!all_readable)
-      verdict_.broken("a prefix reader enters half a group of put " +
-                      std::to_string(name.first.value));
+      verdict_.broken(Oracle::kA1, "a prefix reader enters half a group of put " +
+                                       std::to_string(name.first.value));
   }
 }
 
@@ -106,7 +108,7 @@ void SlotOracle::check_no_duplicates() {
     const SlotRow& row = area_.slot(SlotId{i});
     if (!row.load_word().readable()) continue;
     if (!seen.emplace(std::pair{row.load_key(), row.load_ns()}, SlotId{i}).second)
-      verdict_.broken("one page is readable twice, once in slot " + std::to_string(i));
+      verdict_.broken(Oracle::kV3, "one page is readable twice, once in slot " + std::to_string(i));
   }
 }
 

@@ -2,27 +2,33 @@
 // What the oracles found. A failure is a value: planted-bug tests assert that there is one.
 #pragma once
 
-#include <cstdio>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "oracle.h"
+
 namespace orlop::simulation {
+
+struct Failure {
+  Oracle oracle = Oracle::kCheck;
+  std::string message;
+};
 
 class Verdict {
  public:
   // Keeps the first failure: later ones are its consequences.
-  void broken(std::string what) {
-    if (!failure_) failure_ = std::move(what);
+  void broken(Oracle oracle, std::string message) {
+    if (!failure_) failure_ = Failure{oracle, std::move(message)};
   }
-  void require(bool holds, const char* what) {
-    if (!holds) broken(what);
+  void require(Oracle oracle, bool holds, const char* message) {
+    if (!holds) broken(oracle, message);
   }
   bool failed() const { return failure_.has_value(); }
-  const std::optional<std::string>& failure() const { return failure_; }
+  const std::optional<Failure>& failure() const { return failure_; }
 
  private:
-  std::optional<std::string> failure_;
+  std::optional<Failure> failure_;
 };
 
 }  // namespace orlop::simulation

@@ -98,6 +98,7 @@ bool World::may_run(Process& process, std::uint32_t killed, std::uint32_t paused
 }
 
 void World::stored(const void* address, std::uint64_t before, std::uint64_t after) {
+  trace.mix(after);
   slots.stored(address, before, after);
 }
 

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rare states that a batch of seeds must reach, else it proves less than it seems to.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace orlop::simulation {
+
+// Each of the states below is reached by one seed in fifty or more; so a batch of this many that
+// misses one is not bad luck.
+inline constexpr std::uint64_t kSeedsThatReachAll = 500;
+
+inline constexpr auto kMustBeReached = std::to_array<std::string_view>({
+    "a commit finds its key stored by another",
+    "a commit is repeated",
+    "a pinned group is given back",
+    "a pinned group is restored",
+    "a removed slot waits for its readers",
+    "a slab is taken from another class",
+    "a stopped writer's key is taken over",
+    "attach: client left while the keeper was asked",
+    "kept_commits_posted_again",
+    "late_put_start_aborted",
+    "plan_waits_for_its_copies",
+    "recovery drops a group with a missing member",
+    "sim: a client attached again without its channel",
+    "sim: a forked child outlived its parent",
+    "sim: a later writer committed first",
+    "sim: a read plan outlived the server",
+    "sim: a restart doomed half a group",
+    "sim: a restart kept Prepared slots",
+    "sim: a restart restored a retiring group",
+    "sim: a slot is evicted",
+    "sim: commit after a flush",
+    "sim: group split",
+    "sim: ledger full",
+    "sim: no room for a request",
+    "sim: no space",
+    "sim: not admitted",
+    "sim: over quota",
+    "sim: pin budget",
+    "sim: three steps inside each other",
+    "the index grows during traffic",
+});
+
+}  // namespace orlop::simulation
