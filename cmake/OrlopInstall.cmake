@@ -1,5 +1,6 @@
-# What `cmake --install` puts where: programs, liborlop.so with its header for C, and for C++ the
-# headers with one archive. A room that has more (man page, completions, unit file) installs it itself.
+# What `cmake --install` puts where: programs, liborlop.so with its header for C, for C++ the
+# headers with one archive, the systemd unit with its user, the sample configuration, the dashboard.
+# A room that has more (man page, completions) installs it itself.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -43,3 +44,19 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/lib/orlopConfigVersion.cmak
   COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/lib/orlopConfig.cmake
   ${CMAKE_BINARY_DIR}/lib/orlopConfigVersion.cmake DESTINATION ${package})
+
+# The unit names the folder of the programs, and `cmake --install --prefix` decides on it last; written
+# where it goes, so that two installations at once do not get each other's. systemd looks into lib of
+# /usr and /usr/local, whatever the libraries' folder is called.
+set(packaging ${CMAKE_SOURCE_DIR}/packaging)
+install(CODE "
+  cmake_path(ABSOLUTE_PATH CMAKE_INSTALL_PREFIX NORMALIZE OUTPUT_VARIABLE prefix)
+  cmake_path(APPEND prefix \"${CMAKE_INSTALL_BINDIR}\" OUTPUT_VARIABLE ORLOP_BIN)
+  set(unit \"\${prefix}/lib/systemd/system/orlop.service\")
+  message(STATUS \"Installing: \$ENV{DESTDIR}\${unit}\")
+  configure_file(\"${packaging}/systemd/orlop.service.in\" \"\$ENV{DESTDIR}\${unit}\" @ONLY)
+  list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${unit}\")")
+install(FILES ${packaging}/systemd/orlop.sysusers.conf DESTINATION lib/sysusers.d RENAME orlop.conf)
+install(FILES ${packaging}/orlop.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/orlop)
+install(FILES ${packaging}/grafana/orlop.json
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/orlop/grafana)

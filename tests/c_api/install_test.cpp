@@ -5,8 +5,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "daemon.h"
+#include "platform/runtime_dir.h"
 #include "shell.h"
 
 namespace orlop::c_api_test {
@@ -15,6 +17,7 @@ namespace {
 using process_test::Daemon;
 using process_test::TemporaryFolder;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Installed : public ::testing::Test {
  protected:
@@ -26,6 +29,11 @@ class Installed : public ::testing::Test {
     ASSERT_TRUE(daemon_.wait_serving()) << daemon_.log();
   }
   std::string prefix() const { return folder_.path() + "/prefix"; }
+  std::string content(const std::string& file) const {
+    std::ifstream in(prefix() + "/" + file);
+    EXPECT_TRUE(in) << file;
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
   std::string work(const std::string& name) const { return folder_.path() + "/" + name; }
   Said run(const std::string& program) { return shell(program + " " + daemon_.socket()); }
 
@@ -37,10 +45,36 @@ TEST_F(Installed, Has_the_programs_and_the_headers) {
   for (const char* file :
        {"bin/orlop", "bin/orlopd", "include/orlop/orlop.h", "include/orlop/client.h",
         "lib/liborlop.so", "lib/liborlop_cpp.a", "lib/pkgconfig/orlop.pc",
-        "lib/cmake/orlop/orlopConfig.cmake", "lib/cmake/orlop/orlopConfigVersion.cmake"})
+        "lib/cmake/orlop/orlopConfig.cmake", "lib/cmake/orlop/orlopConfigVersion.cmake",
+        "share/orlop/grafana/orlop.json"})
     EXPECT_TRUE(std::filesystem::exists(prefix() + "/" + file)) << file;
   const Said said = shell(prefix() + "/bin/orlop version");
   EXPECT_EQ(said.status, 0) << said.text;
+}
+
+// What docs/guide/install.md does with a service, as far as it goes without systemd.
+TEST_F(Installed, Unit_runs_the_installed_program_as_the_user_that_comes_with_it) {
+  const std::string unit = content("lib/systemd/system/orlop.service");
+  EXPECT_THAT(unit, HasSubstr("\nExecStart=" + prefix() +
+                              "/bin/orlop serve --config /etc/orlop/orlop.toml\n"));
+  EXPECT_THAT(unit, Not(HasSubstr("@ORLOP_BIN@")));
+  EXPECT_THAT(unit, HasSubstr("\nUser=orlop\n"));
+  // In [Unit]; [Service] does not know it.
+  EXPECT_LT(unit.find("\nStartLimitIntervalSec=0\n"), unit.find("\n[Service]\n"));
+  EXPECT_THAT(content("lib/sysusers.d/orlop.conf"), HasSubstr("\nu orlop "));
+  const Said said =
+      shell(prefix() + "/bin/orlop config check " + prefix() + "/share/orlop/orlop.toml");
+  EXPECT_EQ(said.status, 0) << said.text;
+}
+
+TEST_F(Installed, Unit_leaves_the_socket_to_the_configuration) {
+  EXPECT_THAT(content("lib/systemd/system/orlop.service"), Not(HasSubstr("\nEnvironment=ORLOP_")));
+  const SocketPlace place = default_socket_place({.xdg_runtime_dir = "/run", .uid = 7});
+  EXPECT_THAT(content("lib/systemd/system/orlop.service"),
+              HasSubstr("\nEnvironment=XDG_RUNTIME_DIR=/run\n"));
+  EXPECT_EQ(place.socket_path, "/run/orlop/orlop.sock");
+  // RuntimeDirectory= has made it, with a mode that lets clients in.
+  EXPECT_FALSE(place.folder_must_be_ours);
 }
 
 TEST_F(Installed, C_program_builds_with_pkg_config_alone) {
