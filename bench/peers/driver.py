@@ -54,6 +54,7 @@ class Rounds:
             count = 1 if cell.kind == "exists" else cell.working_set
             if (self.values.size, self.values.count) != (cell.size, count):
                 self.values = Values(cell.size, count)
+            self.values.turn = self.generation
         gc.collect()
         gc.disable()
         try:
@@ -78,6 +79,7 @@ class Rounds:
 
         def check(i, _):
             self.values.check(i, self.peer.got(0), cell.name)
+            self.values.spoil(i, self.peer.got(0))
 
         return timed(call, limit, most, cycle=cell.working_set, after=check)
 
@@ -88,6 +90,7 @@ class Rounds:
         def check(*_):
             for i in range(cell.values):
                 self.values.check(i, self.peer.got(i), cell.name)
+                self.values.spoil(i, self.peer.got(i))  # or the next call could do nothing
 
         return timed(call, limit, most, after=check)
 

@@ -31,7 +31,8 @@ from values import address_of, make_buffer  # noqa: E402
 
 _ANSWER = ServerMetaMessage.packlength()
 _FORMAT = MemoryFormat(1)
-_KEPT = 1024  # distinct keys of one value size
+# Distinct keys of one value size. A prime: a key that is used again gets another value than before.
+_KEPT = 1021
 
 
 def _message(command, key: int, size: int = 0) -> bytes:

@@ -16,7 +16,6 @@ import mooncake  # noqa: E402
 from cells import MIB, ROUND_BYTES, STORE_BYTES  # noqa: E402
 from mooncake.store import MooncakeDistributedStore  # noqa: E402
 from servers import Servers, free_port  # noqa: E402
-from values import STEP  # noqa: E402
 
 # Reads hold a lease; one shorter than the slowest batch fails reads (seen with 1,000 ms).
 _LEASE_MS = 5000
@@ -71,13 +70,13 @@ class Peer:
         self.client.remove_all(True)
 
     def _source(self, values, i) -> int:
-        """Address of value i in the pool; copies the text there when the size is new."""
+        """Address of value i in the pool; copies the text there when it is new."""
         begin = self.pool + _GET_BYTES
         if self.source is not values:
             self.source = values
             text = (ctypes.c_char * len(values.text)).from_buffer(values.text)
             ctypes.memmove(begin, text, len(values.text))
-        return begin + STEP * i
+        return begin + values.offset(i)
 
     source = None
 

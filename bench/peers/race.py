@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Orlop against what people use today: see docs/benchmarks/peers.md. Started by `./dev bench peers`.
 
-Exit status: 0 all bars hold, 1 one is missed, 2 a peer could not be run (and bars not judged).
+Exit status: 0 all bars hold, 1 one is missed, 2 wrong arguments or a peer that could not be run to the
+end (no bar is judged then).
 """
 
 import argparse
@@ -78,8 +79,12 @@ class Driver:
         self.about: dict[str, str] = {}
 
     def send(self, order: dict) -> None:
-        self._process.stdin.write(json.dumps(order) + "\n")
-        self._process.stdin.flush()
+        try:
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            self.answer()  # why it ended, if it could still say so
+            raise RuntimeError(f"{self.kind.name}: its process ended") from None
 
     def answer(self) -> dict:
         line = self._answers.readline()
@@ -95,20 +100,28 @@ class Driver:
         self.send({"do": "round", "cell": cell.name, "seconds": seconds, "most": most})
         return self.answer()["ns"]
 
-    def place(self, placement: Placement) -> None:
+    def _cores(self, placement: Placement) -> list[tuple[int, int]]:
+        """(process, the core it belongs on)"""
         client = self._process.pid
-        servers = pins.descendants(client)
-        for pid, core in [(client, placement.client_core),
-                          *((pid, placement.server_core) for pid in servers)]:
+        return [(client, placement.client_core),
+                *((pid, placement.server_core) for pid in pins.descendants(client))]
+
+    def place(self, placement: Placement) -> None:
+        for pid, core in self._cores(placement):
             pins.pin(pid, core)
+        self.check_placed(placement)
+
+    def check_placed(self, placement: Placement) -> None:
+        """Raises when a thread, also one born after place(), may run elsewhere. Moves nothing."""
+        for pid, core in self._cores(placement):
             pins.check(pid, core)
 
     def stop(self) -> None:
         try:
             self.send({"do": "stop"})
             self._process.stdin.close()
-        except (BrokenPipeError, ValueError):
-            pass
+        except (RuntimeError, OSError, ValueError):
+            pass  # it has ended, or says so below
         try:
             self._process.wait(30)
         except subprocess.TimeoutExpired:
@@ -161,7 +174,7 @@ def measure(drivers: list[Driver], echo: Echo | None, cells: list[Cell], effort:
                     samples.add(placement, cell, "echo", echo.round(effort.seconds / 4))
             say(f"{placement.name}, {cell.name}: {time.monotonic() - begin:.1f} s")
         for driver in drivers:
-            driver.place(placement)  # threads born meanwhile were pinned too, or this says so
+            driver.check_placed(placement)
     return samples
 
 
@@ -179,20 +192,30 @@ def arguments() -> argparse.Namespace:
                         help="interpreter that the package in BIN/../python was built for")
     parser.add_argument("--bin", default=ROOT / "build/release/bin", type=Path, help="folder of orlop and orlopd")
     parser.add_argument("--verbose", action="store_true", help="shows what the peers' clients write")
-    return parser.parse_args()
+    options = parser.parse_args()
+    wanted = options.only.split(",") if options.only else [kind.name for kind in PEERS]
+    options.kinds = [kind for kind in PEERS if kind.name in wanted]
+    if unknown := set(wanted) - {kind.name for kind in options.kinds}:
+        parser.error(f"no peer {', '.join(sorted(unknown))}; there are: {', '.join(k.name for k in PEERS)}")
+    options.chosen = [cell for cell in CELLS if not options.cells or options.cells in cell.name]
+    if options.quick:
+        options.chosen = [cell for cell in options.chosen if cell.size <= QUICK_SIZE]
+    if not options.chosen:
+        parser.error(f"no cell contains {options.cells!r}")
+    # Servers run in folders of their own.
+    options.bin, options.orlop_python = options.bin.absolute(), Path(options.orlop_python).absolute()
+    options.whole = not (options.only or options.cells or options.quick)
+    if options.write and not options.whole:
+        parser.error("--write is for whole runs")
+    # Figures stand for a commit; before the race, not after its minutes.
+    if options.write and (changed := report.uncommitted()):
+        parser.error(f"--write with {len(changed)} files that differ from the commit, first {changed[0]}")
+    return options
 
 
 def main() -> int:
     options = arguments()
-    wanted = options.only.split(",") if options.only else [kind.name for kind in PEERS]
-    kinds = [kind for kind in PEERS if kind.name in wanted]
-    if unknown := set(wanted) - {kind.name for kind in kinds}:
-        sys.exit(f"no peer {', '.join(sorted(unknown))}; there are: {', '.join(k.name for k in PEERS)}")
-    cells = [cell for cell in CELLS if not options.cells or options.cells in cell.name]
-    if options.quick:
-        cells = [cell for cell in cells if cell.size <= QUICK_SIZE]
-    if not cells:
-        sys.exit(f"no cell contains {options.cells!r}")
+    kinds, cells, whole = options.kinds, options.chosen, options.whole
     try:
         pythons = {name: environments.ensure(name, say)
                    for name in {kind.environment for kind in kinds} - {"orlop"}}
@@ -215,7 +238,7 @@ def main() -> int:
             driver.started()
         say(f"running: {', '.join(driver.kind.name for driver in drivers)}")
         samples = measure(drivers, echo, cells, QUICK if options.quick else FULL)
-    except RuntimeError as error:
+    except (RuntimeError, OSError) as error:  # OSError: also the echo's pipe
         say(str(error))
         return 2
     finally:
@@ -224,12 +247,9 @@ def main() -> int:
         if echo:
             echo.stop()
     judged = [kind.name for kind in PEERS if kind.judged]
-    whole = not (options.only or options.cells or options.quick)
     result = report.Result(samples.ns, {d.kind.name: d.about for d in drivers}, judged if whole else [], machine)
     print(json.dumps(result.as_json(), indent=1) if options.json else result.as_text())
     if options.write:
-        if not whole:
-            sys.exit("--write is for whole runs")
         result.write(ROOT / "docs/benchmarks", environments.ensure("plot", say))
     return 0 if result.ok or not whole else 1
 

@@ -33,6 +33,13 @@ def machine() -> dict:
     }
 
 
+def uncommitted() -> list[str]:
+    """Tracked files that differ from the commit."""
+    status = subprocess.run(["git", "status", "--porcelain", "--untracked-files=no"], capture_output=True,
+                            text=True, cwd=Path(__file__).parent, check=True)
+    return [line[3:] for line in status.stdout.splitlines()]
+
+
 def quantile(ordered: list[int], q: float) -> float:
     return ordered[min(len(ordered) - 1, int(q * len(ordered)))]
 

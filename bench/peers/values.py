@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values whose bytes can be checked without a second copy of each in memory.
 
-Value i of a size is the window of one random text that begins at byte 64 * i. Windows differ
+A value of a size is the window of one random text that begins at byte 64 * k. Windows differ
 everywhere, so stale or misplaced bytes never compare equal; and checking 64 values reads little more
 memory than checking one, so that it does not empty the caches between two timed calls.
+
+Which window value i is changes with `turn`, so that a store that keeps what was stored under the same
+key a turn before is found out.
 """
 
 import ctypes
@@ -36,14 +39,25 @@ class Values:
         self.text = make_buffer(size + STEP * count)
         self.text[:] = random.Random(size).randbytes(size + STEP * count)
         self._address = address_of(self.text)
+        self.turn = 0
+
+    def offset(self, i: int) -> int:
+        """Of value i in the text."""
+        return STEP * ((i + self.turn) % self.count)
 
     def view(self, i: int) -> memoryview:
-        return memoryview(self.text)[STEP * i : STEP * i + self.size]
+        begin = self.offset(i)
+        return memoryview(self.text)[begin : begin + self.size]
 
     def check(self, i: int, address: int, what: str) -> None:
         """Compares memory at `address` with value i."""
-        if _libc.memcmp(address, self._address + STEP * i, self.size) != 0:
+        if _libc.memcmp(address, self._address + self.offset(i), self.size) != 0:
             raise RuntimeError(f"{what}: wrong bytes of value {i}, {self.size} bytes long")
+
+    def spoil(self, i: int, address: int) -> None:
+        """Makes value i at `address` wrong in one place, so that only a call that writes it anew passes check()."""
+        at = i * 4099 % self.size  # elsewhere for each value; a prime, no multiple of a page
+        ctypes.c_ubyte.from_address(address + at).value ^= 0xFF
 
 
 def keys(tag: str, count: int) -> list[str]:
