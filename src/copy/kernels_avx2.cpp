@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/bytes.h"
+#include "base/planted.h"
 #include "copy/word_pairs.h"
 
 #define ORLOP_KERNEL __attribute__((target("avx2,prfchw")))

@@ -20,6 +20,20 @@ constexpr std::uint64_t kFoundWithin = 10'000;
 constexpr unsigned kDeepestBudget = 8;  // with ORLOP_EXPLORE_SCHEDULES
 constexpr std::size_t kTraceLines = 80;
 
+// Says at the end of a test program how many schedules it has run.
+struct Total {
+  std::uint64_t schedules = 0;
+  Total() = default;
+  Total(const Total&) = delete;
+  Total& operator=(const Total&) = delete;
+  ~Total() {
+    if (schedules > 0)
+      std::printf("[ explored ] in all %llu schedules\n",
+                  static_cast<unsigned long long>(schedules));
+  }
+};
+Total g_total;
+
 std::uint64_t schedules_asked_for() {
   const char* text = std::getenv("ORLOP_EXPLORE_SCHEDULES");
   return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
@@ -106,6 +120,10 @@ Report measured(const char* name, Program& program, const Limits& limits) {
       : report.complete ? "complete"
                         : "NOT COMPLETE",
       static_cast<unsigned long long>(report.longest), seconds);
+  g_total.schedules += report.schedules;
+  // For tests/simulation/planted.py, which adds up and makes the table.
+  ::testing::Test::RecordProperty(std::string("schedules of ") + name,
+                                  std::to_string(report.schedules));
   if (report.finding) {
     std::printf("[  found   ] %s\n[ schedule ] %s\n", report.finding->what.c_str(),
                 report.finding->schedule.c_str());
@@ -189,6 +207,10 @@ Report expect_found(const char* name, Program& program, PlantedBug bug, const Li
     report = expect_broken(name, program, limits);
   }
   if (report.finding) {
+    ::testing::Test::RecordProperty("planted_bug", std::string(to_string(bug)));
+    ::testing::Test::RecordProperty("tries", std::to_string(report.schedules));
+    ::testing::Test::RecordProperty("unit", "schedules");
+    ::testing::Test::RecordProperty("oracle", report.finding->what);
     std::string trace;
     const auto failure = replay(program, report.finding->schedule, &trace);
     EXPECT_FALSE(failure.has_value()) << "without the bug: " << *failure << "\n" << trace;

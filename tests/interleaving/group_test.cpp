@@ -154,6 +154,11 @@ TEST(GroupExplorer, Two_readers_and_a_dying_node_are_clean) {
                {.budget = 1, .random_walks = 20'000});
 }
 
+TEST(GroupExplorer, Half_group_restored_is_found) {
+  Group program({.readers = 1, .reader_keeps_pins = true});
+  expect_found("half group restored", program, PlantedBug::kHalfGroupRestored);
+}
+
 TEST(GroupExplorer, Recovery_by_slot_is_found) {
   Group program({.readers = 1, .node_may_die = true});
   expect_found("recovery by slot", program, PlantedBug::kRecoveryBySlot);

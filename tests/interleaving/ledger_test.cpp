@@ -120,6 +120,11 @@ TEST(LedgerExplorer, Chunk_changes_hands_at_thread_exit) {
   expect_clean("chunk changes hands", program, {.budget = 2});
 }
 
+TEST(LedgerExplorer, Chunk_bit_not_set_is_found) {
+  ChunkBit program;
+  expect_found("chunk bit not set", program, PlantedBug::kChunkBitNotSet);
+}
+
 TEST(LedgerExplorer, Chunk_bit_cleared_by_non_owner_is_found) {
   ChunkBit program;
   expect_found("chunk bit cleared by non-owner", program, PlantedBug::kChunkBitClearedByNonOwner);

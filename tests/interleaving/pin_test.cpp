@@ -12,7 +12,7 @@
 namespace orlop::interleaving {
 namespace {
 
-enum class Then { kLeaveFree, kPutAnother, kPutSame };
+enum class Then { kLeaveFree, kPutAnother, kPutSame, kPutSameThenAnother };
 
 // The segment is full. Fiber 0 reads; fiber 1 makes room for a put, evicting what is read, and
 // gives the slot away. The client may stop anywhere.
@@ -56,8 +56,9 @@ class PinAgainstEviction : public Program {
     const KeyId other = key_in_bucket(0, 100);
     if (then_ == Then::kPutAnother) {
       node_.put({&other, 1});
-    } else if (node_.make_room({&other, 1}) && then_ == Then::kPutSame) {
+    } else if (node_.make_room({&other, 1}) && then_ != Then::kLeaveFree) {
       node_.put({keys_.data(), 1});
+      if (then_ == Then::kPutSameThenAnother) node_.put({&other, 1});
     }
   }
 
@@ -101,6 +102,11 @@ TEST(PinExplorer, Reuse_for_the_same_key_is_clean) {
   expect_clean("pin, evict, put the same", program);
 }
 
+TEST(PinExplorer, Reuse_for_the_same_key_and_then_another_is_clean) {
+  PinAgainstEviction program(Then::kPutSameThenAnother);
+  expect_clean("pin, evict, put the same, evict, put another", program, {.budget = 2});
+}
+
 TEST(PinExplorer, Batch_of_two_is_clean) {
   PinAgainstEviction program(Then::kPutAnother, 2);
   expect_clean("pin two, evict one, put another", program);
@@ -109,6 +115,11 @@ TEST(PinExplorer, Batch_of_two_is_clean) {
 TEST(PinExplorer, Identity_not_rechecked_is_found) {
   PinAgainstEviction program(Then::kPutAnother);
   expect_found("identity not rechecked", program, PlantedBug::kIdentityNotRechecked);
+}
+
+TEST(PinExplorer, Generation_not_compared_is_found) {
+  PinAgainstEviction program(Then::kPutSameThenAnother);
+  expect_found("generation not compared", program, PlantedBug::kGenerationNotCompared);
 }
 
 TEST(PinExplorer, Fence_missing_is_found) {

@@ -80,5 +80,10 @@ TEST(TouchExplorer, Overflow_is_counted) {
   expect_clean("touches: overflow", program, {.budget = 2});
 }
 
+TEST(TouchExplorer, Lost_touches_uncounted_are_found) {
+  Touches program(3, 30);
+  expect_found("lost touches uncounted", program, PlantedBug::kLostTouchesUncounted);
+}
+
 }  // namespace
 }  // namespace orlop::interleaving
