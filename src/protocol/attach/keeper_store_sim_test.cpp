@@ -227,6 +227,10 @@ TEST(KeeperStoreSim, Answer_before_the_store_has_it_is_found) {
   for (; seed <= 20 && !broken; ++seed) broken = Node(seed).run();
   g_planted_bug = PlantedBug::kNone;
   ASSERT_TRUE(broken) << "not found in 20 seeds";
+  RecordProperty("planted_bug", std::string(to_string(PlantedBug::kHeldBeforeStored)));
+  RecordProperty("tries", std::to_string(seed - 1));
+  RecordProperty("unit", "seeds");
+  RecordProperty("oracle", *broken);
   EXPECT_EQ(*broken, "a client has memory that its new keeper may reuse");
 }
 

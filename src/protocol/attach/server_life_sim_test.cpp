@@ -174,6 +174,10 @@ TEST(ServerLifeSim, Server_beside_the_old_one_is_found) {
   for (; seed <= 20 && !broken; ++seed) broken = History(seed).run();
   g_planted_bug = PlantedBug::kNone;
   ASSERT_TRUE(broken) << "not found in 20 seeds";
+  RecordProperty("planted_bug", std::string(to_string(PlantedBug::kServerBesideOldOne)));
+  RecordProperty("tries", std::to_string(seed - 1));
+  RecordProperty("unit", "seeds");
+  RecordProperty("oracle", *broken);
   EXPECT_EQ(*broken, "a server starts beside one that lives");
 }
 
