@@ -10,6 +10,7 @@
 
 #include <cerrno>
 #include <new>
+#include <string>
 
 #include "base/bytes.h"
 #include "platform/system_error.h"

@@ -20,6 +20,7 @@
 #include <cstdint>
 
 #include "orlop/error.h"
+#include "platform/file_descriptor.h"
 
 namespace orlop {
 
