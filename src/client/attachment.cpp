@@ -40,6 +40,7 @@ Result<void> map_areas(Attachment& made, const protocol::WelcomeFrame& welcome,
   if (!value) return std::unexpected(value.error());
   made.control_memory = std::move(*control);
   made.value_memory = std::move(*value);
+  made.value_pages = std::make_unique<ValuePages>(made.value_memory.span());
   made.area = *area;
   return {};
 }

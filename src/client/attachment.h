@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "client/value_pages.h"
 #include "orlop/error.h"
 #include "platform/epoll_loop.h"
 #include "platform/event_fd.h"
@@ -48,6 +49,7 @@ struct Attachment {
   ClientId client;
   std::uint64_t nonce = 0;
   Mapping control_memory, value_memory, channel_memory;
+  std::unique_ptr<ValuePages> value_pages;
   segment::ControlArea area;
   segment::ChannelView channel;
   EventFd node_doorbell, client_doorbell;

@@ -136,6 +136,7 @@ class ClientCore : public client::ThreadExitListener,
 
   // ---- puts; mutex_ held
   Result<void> take_grants(PutPlanState& plan, protocol::Answer& answer);
+  static void prepare_pages(const PutPlanState& plan, client::Attachment& attachment);
   void resolve_future(FutureState& future, std::span<const Outcome> committed, Outcome otherwise);
   void count_outcomes(std::span<const Outcome> outcomes);
   void end_put(PutPlanState& plan, PutPlanState::Over over);  // unlinks, frees the blob

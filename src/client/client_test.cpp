@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "client/client_fixture.h"
+#include "client/pages_mapped.h"
 #include "segment/plan_blob.h"
 
 namespace orlop::client::testing {
@@ -33,6 +34,13 @@ TEST_F(ClientTest, Pages_put_are_read_back) {
   EXPECT_EQ(stats.keys_hit, 100U);
   EXPECT_EQ(stats.pinned_bytes, 0U);
   EXPECT_EQ(stats.open_read_plans + stats.open_put_plans + stats.open_handles, 0U);
+}
+
+TEST_F(ClientTest, Memory_of_a_put_is_mapped_before_its_first_write) {
+  auto plan = client.put_start(ns, Keys(40));
+  ASSERT_EQ(plan->prepared(), 40U);
+  for (std::size_t i = 0; i < plan->size(); ++i)
+    EXPECT_EQ(pages_mapped(plan->memory(i)), kValueLen / 4096) << i;
 }
 
 TEST_F(ClientTest, Second_put_of_a_key_answers_exists_and_gets_no_memory) {

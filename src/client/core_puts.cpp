@@ -93,7 +93,18 @@ Result<std::shared_ptr<PutPlanState>> ClientCore::put_start(NamespaceState& ns,
     put_latency_.record(monotonic_ns() - begun);
   }
   count_outcomes(plan->outcomes);
+  // Ours whatever becomes of the plan meanwhile: the mapping stays, and no byte changes.
+  const std::shared_ptr<Attachment> attachment = plan->attachment;
+  lock.unlock();
+  if (attachment != nullptr) prepare_pages(*plan, *attachment);
   return plan;
+}
+
+void ClientCore::prepare_pages(const PutPlanState& plan, Attachment& attachment) {
+  for (const protocol::SlotGrant& grant : plan.grants) {
+    if (grant.slot == 0) continue;
+    attachment.value_pages->will_write(attachment.value(SlotId{grant.slot}, plan.value_len));
+  }
 }
 
 // mutex_ held. What the node granted becomes the plan's.
