@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <thread>
@@ -13,6 +14,7 @@
 #include "platform/event_fd.h"
 #include "platform/poll_wait.h"
 #include "platform/process.h"
+#include "platform/service_manager.h"
 #include "platform/test_process.h"
 #include "platform/unix_socket.h"
 
@@ -180,6 +182,20 @@ TEST(ForkPipe, What_is_no_pipe_is_refused) {
   auto event = EventFd::create();
   EXPECT_EQ(fork_pipe_ended(event->fd()).error().code, ErrorCode::kCorrupt);
   EXPECT_EQ(fork_pipe_ended(-1).error().code, ErrorCode::kSystem);
+}
+
+// The service manager's store keeps an open file once.
+TEST(ForkPipe, Sent_is_an_open_file_of_its_own_each_time) {
+  const int shared = fork_pipe_read_end().value();
+  const FileDescriptor first = fork_pipe_to_send().value();
+  const FileDescriptor second = fork_pipe_to_send().value();
+  EXPECT_FALSE(same_open_file(first.get(), shared));
+  EXPECT_FALSE(same_open_file(first.get(), second.get()));
+  struct stat of_shared{}, of_first{};
+  ASSERT_EQ(::fstat(shared, &of_shared), 0);
+  ASSERT_EQ(::fstat(first.get(), &of_first), 0);
+  EXPECT_EQ(of_first.st_ino, of_shared.st_ino);
+  EXPECT_FALSE(*fork_pipe_ended(first.get()));
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 #include "platform/service_manager.h"
 
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -14,6 +16,10 @@
 
 #include "platform/system_error.h"
 #include "platform/unix_socket.h"
+
+#ifndef F_DUPFD_QUERY
+#define F_DUPFD_QUERY 1027  // Linux 6.10; include/uapi/linux/fcntl.h
+#endif
 
 namespace orlop {
 namespace {
@@ -82,6 +88,13 @@ std::optional<MonoNs> watchdog_of_environment() {
 }
 
 }  // namespace
+
+bool same_open_file(int a, int b) {
+  const int duplicate = ::fcntl(a, F_DUPFD_QUERY, b);
+  if (duplicate >= 0) return duplicate == 1;
+  const pid_t self = ::getpid();
+  return ::syscall(SYS_kcmp, self, self, KCMP_FILE, a, b) == 0;
+}
 
 std::string one_line(std::string_view text) {
   std::string line(text);

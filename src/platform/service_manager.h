@@ -79,6 +79,11 @@ class ServiceManager {
   std::optional<MonoNs> watchdog_;
 };
 
+// Whether both are descriptors of one open file (dup, or sent twice), not only of one file: the
+// store would keep only the first. False where the kernel does not tell (kcmp refused, before
+// Linux 6.10).
+bool same_open_file(int a, int b);
+
 // One line of STATUS= from any text.
 std::string one_line(std::string_view text);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/service_manager.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -149,6 +150,31 @@ TEST(ServiceManager, Manager_that_does_not_read_costs_no_waiting_and_nothing_is_
     last = manager->notify("X=1");
   ASSERT_FALSE(last);
   EXPECT_EQ(last.error().code, ErrorCode::kLimit);
+}
+
+// Of an owner who is busy and does not flush().
+TEST(ServiceManager, What_waits_goes_out_with_the_next_message) {
+  Manager other_side;
+  auto manager = ServiceManager::from_environment();
+  ASSERT_TRUE(manager) << manager.error().message;
+  int sent = 0;
+  while (!manager->waiting()) ASSERT_TRUE(manager->notify("N=" + std::to_string(sent++)));
+  for (int i = 0; i + 1 < sent; ++i) EXPECT_EQ(other_side.next_text(), "N=" + std::to_string(i));
+  ASSERT_TRUE(manager->notify("LAST=1"));
+  EXPECT_FALSE(manager->waiting());
+  EXPECT_EQ(other_side.next_text(), "N=" + std::to_string(sent - 1));
+  EXPECT_EQ(other_side.next_text(), "LAST=1");
+}
+
+TEST(ServiceManager, One_open_file_is_told_from_one_file_opened_twice) {
+  const Pipe pipe = make_pipe().value();
+  const FileDescriptor copy = pipe.read_end.duplicate().value();
+  const std::string path = "/proc/self/fd/" + std::to_string(pipe.read_end.get());
+  const FileDescriptor anew(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  ASSERT_TRUE(anew);
+  EXPECT_TRUE(same_open_file(pipe.read_end.get(), copy.get()));
+  EXPECT_FALSE(same_open_file(pipe.read_end.get(), anew.get()));
+  EXPECT_FALSE(same_open_file(pipe.read_end.get(), pipe.write_end.get()));
 }
 
 TEST(ServiceManager, Bad_address_is_named) {
