@@ -18,6 +18,7 @@
 #include "node/status_file.h"
 #include "node/version.h"
 #include "platform/clock.h"
+#include "platform/pause_point.h"
 #include "platform/runtime_dir.h"
 #include "platform/system_error.h"
 #include "runtime/segment_files.h"
@@ -67,7 +68,7 @@ Result<void> Keeper::prepare() {
   program_path_ = path_of_running_program();
   auto program = open_running_program();
   if (!program) return std::unexpected<Error>(program.error());
-  good_ = std::move(*program);
+  good_ = {std::move(*program), std::move(commands_.configuration)};
   for (auto step : {&Keeper::open_sockets, &Keeper::watch_signals, &Keeper::find_manager,
                     &Keeper::take_over_or_begin}) {
     const auto done = (this->*step)();
@@ -123,7 +124,7 @@ Result<void> Keeper::take_over_or_begin() {
   if (!take_over_stored()) {
     const auto made = make_memory();
     if (!made) return made;
-    life_.emplace(limits_of(options_), 0, kVersion);
+    life_.emplace(limits_of(options_), protocol::ServerLife::Before{}, kVersion);
   }
   return {};
 }
@@ -144,12 +145,15 @@ bool Keeper::take_over_stored() {
     return false;
   }
   segment_ = std::move(taken->segment);
+  made_with_ = taken->ledger.made_with;
   machine_.emplace(taken->ledger, taken->adoption);
   for (auto& [client, kept] : taken->channels)
     channels_.emplace(client, KeptChannel{std::move(kept), {}});
   store_.go_on(std::move(taken->ledger_file), std::move(taken->ledger_memory));
   // The end of the server before counts as one more restart.
-  life_.emplace(limits_of(options_), taken->ledger.restarts + 1, kVersion);
+  life_.emplace(limits_of(options_),
+                protocol::ServerLife::Before{taken->ledger.restarts + 1, taken->ledger.served},
+                kVersion);
   execute_one(protocol::keeper_effect::WriteLedger{});
   store_checked(store_.forget(taken->adoption.leftover));
   last_end_ = "its keeper ended";
@@ -158,9 +162,11 @@ bool Keeper::take_over_stored() {
 }
 
 Result<void> Keeper::make_memory() {
-  auto files = make_segment(options_, signals_.get(), [this](const auto& doing) { busy(doing); });
+  auto files = make_segment(options_, {signals_.get(), [this] { return stop_asked(); },
+                                       [this](const auto& doing) { busy(doing); }});
   if (!files) return std::unexpected<Error>(files.error());
   segment_ = std::move(*files);
+  made_with_ = making_of(options_);
   channels_.clear();  // of a segment before, if there was one: their clients see the pipe's end
   const auto stored = store_.begin(segment_);
   if (!stored) LOG_ERROR("store_not_used", {"error", stored.error().message});
@@ -191,7 +197,7 @@ void Keeper::pet_watchdog() {
   const MonoNs now = monotonic_ns();
   if (now < pet_at_) return;
   // A hung server is killed by us (ServerLife); the manager's watchdog is for this process.
-  if (!life_ || life_->healthy(now)) tell_manager("WATCHDOG=1");
+  tell_manager("WATCHDOG=1");
   pet_at_ = now + *manager_.watchdog() / 3;
 }
 
@@ -204,6 +210,7 @@ void Keeper::read_signals() {
     if (info.ssi_signo == SIGHUP) {
       if (info.ssi_code == SI_KERNEL) continue;  // a closed terminal is no reason
       LOG_INFO("upgrade_requested", {"from_pid", info.ssi_pid}, {"program", program_path_});
+      PAUSE_POINT(kKeeperReloading);
       execute(life_->reload_signal(now));
       continue;
     }
@@ -211,6 +218,23 @@ void Keeper::read_signals() {
     tell_manager("STOPPING=1");
     execute(life_->stop_signal(now));
   }
+}
+
+// While memory is made. A reload cannot be carried out then, and is no reason to end.
+bool Keeper::stop_asked() {
+  signalfd_siginfo info{};
+  while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
+    if (info.ssi_signo != SIGHUP) {
+      LOG_INFO("stop_requested", {"signal", info.ssi_signo}, {"from_pid", info.ssi_pid});
+      tell_manager("STOPPING=1");
+      return true;
+    }
+    if (info.ssi_code == SI_KERNEL) continue;
+    LOG_INFO("upgrade_requested", {"from_pid", info.ssi_pid}, {"program", program_path_},
+             {"carried_out", "when the memory is made"});
+    reload_waits_ = true;
+  }
+  return false;
 }
 
 MonoNs Keeper::next_deadline() const {
@@ -252,8 +276,10 @@ Result<void> Keeper::wait_and_dispatch() {
 }
 
 Result<void> Keeper::run() {
+  PAUSE_POINT(kKeeperStarting);
   execute(life_->begin(monotonic_ns()));
   while (!over_ && !failed_) {
+    if (std::exchange(reload_waits_, false)) execute(life_->reload_signal(monotonic_ns()));
     const auto done = wait_and_dispatch();
     if (!done) return done;
     const MonoNs now = monotonic_ns();

@@ -13,6 +13,8 @@
 //   * SIGHUP: the program on disk takes over the memory, if it can and its configuration is good;
 //     else everything stays, or goes back to the program that served well (docs/operations/
 //     upgrade.md). A terminal's hang-up is no reason.
+//   * Servers get the configuration file as it was when it was accepted last: at the start of the
+//     keeper, or by a SIGHUP that succeeded. What is in the file since then changes nothing.
 //   * A server that hangs is killed and followed by another one.
 //   * Under a service manager with a descriptor store, the keeper after this one goes on with the
 //     same memory and the same clients.
@@ -31,6 +33,7 @@
 
 #include "node/options.h"
 #include "orlop/error.h"
+#include "platform/file_descriptor.h"
 #include "protocol/attach/preflight.h"
 
 namespace orlop::node {
@@ -43,12 +46,16 @@ inline constexpr int kExitSegmentCorrupt = 65;
 
 // Number under which the server finds its end of the keeper's socket.
 inline constexpr int kKeeperFdNumber = 3;
+// And under which servers and preflights find the configuration file (kept_configuration.h).
+inline constexpr int kConfigurationFdNumber = 4;
 
 // How servers and preflights of a program are started: argv, run from the program's file.
 struct KeeperCommands {
   std::vector<std::string> server;
   std::vector<std::string> preflight;
-  protocol::Preflight ours;  // what this program answers itself
+  protocol::Preflight ours;        // what this program answers itself
+  std::string configuration_file;  // empty: there is none
+  FileDescriptor configuration;    // the copy that was accepted at the start
 };
 
 // Returns after a graceful stop.

@@ -10,6 +10,7 @@
 #include "node/keeper_process.h"
 #include "node/status_file.h"
 #include "platform/clock.h"
+#include "platform/fork_guard.h"
 #include "platform/pause_point.h"
 #include "platform/random_bytes.h"
 #include "runtime/channel_files.h"
@@ -46,6 +47,7 @@ void Keeper::execute_one(const fx::HandOver&) {
     send(protocol::encode(frame), descriptors);
   }
   send(protocol::encode_bare(FrameKind::kHandOverEnd));
+  handed_over_ = true;
   send(protocol::encode(life_->last_upgrade()));
 }
 
@@ -153,15 +155,37 @@ void Keeper::serving() {
 
 // ---- clients ---------------------------------------------------------------------------------
 
+// It is the only one of a client's descriptors that it made itself. The store would pass over one
+// whose open file it has, and the next keeper would miss it and start cold: so who sends one is
+// refused, alone.
+Result<void> Keeper::check_fork_pipe(const FileDescriptor& pipe) const {
+  if (!store_.active()) return {};
+  const auto is_pipe = fork_pipe_ended(pipe.get());  // whether it has ended is for the server
+  if (!is_pipe) return std::unexpected<Error>(is_pipe.error());
+  for (const auto& [client, kept] : channels_) {
+    if (!same_open_file(kept.descriptors[runtime::kChannelFds - 1].get(), pipe.get())) continue;
+    return fail(ErrorCode::kRefused,
+                "client " + std::to_string(client.value) +
+                    " of this process sent the same fork pipe, and the service manager keeps it "
+                    "once: mount /proc and let the process be dumpable, so that liborlop can open "
+                    "it anew");
+  }
+  return {};
+}
+
 void Keeper::hold(ReceivedMessage message) {
   const auto frame = protocol::decode<protocol::HoldFrame>(message.bytes);
   if (!frame || message.descriptors.size() != runtime::kChannelFds) {
     LOG_ERROR("bad_hold_frame", {"descriptors", message.descriptors.size()});
     return;
   }
+  const auto refuse = [&](const Error& error) {
+    send(protocol::encode(protocol::HeldFrame{frame->attach, {}, error.message}));
+  };
+  const auto fit = check_fork_pipe(message.descriptors[runtime::kChannelFds - 1]);
+  if (!fit) return refuse(fit.error());
   auto pipe = make_pipe();
-  if (!pipe)
-    return send(protocol::encode(protocol::HeldFrame{frame->attach, {}, pipe.error().message}));
+  if (!pipe) return refuse(pipe.error());
   PAUSE_POINT(kKeeperHolding);
   const auto effects = machine_->hold(*frame);
   const auto client = machine_->last_client();
@@ -216,6 +240,9 @@ void Keeper::execute_one(const fx::WriteLedger&) {
   ledger.control_bytes = segment_.control.bytes();
   ledger.value_bytes = segment_.value.bytes();
   ledger.slab_bytes = segment_.geometry.slab_bytes;
+  ledger.control_inode = inode_of(segment_.control.fd());
+  ledger.value_inode = inode_of(segment_.value.fd());
+  ledger.made_with = made_with_;
   ledger.touched_bytes = segment_.touched_bytes;
   ledger.huge_bytes = segment_.huge_bytes;
   ledger.placement = placement();

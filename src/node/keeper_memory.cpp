@@ -23,8 +23,7 @@ void log_segment(const runtime::SegmentFiles& files) {
 
 }  // namespace
 
-Result<runtime::SegmentFiles> make_segment(const NodeOptions& options, int signal_fd,
-                                           const std::function<void(const std::string&)>& busy) {
+Result<runtime::SegmentFiles> make_segment(const NodeOptions& options, const MakingMemory& making) {
   const auto possible = runtime::fits_at_all(options.memory);
   if (!possible) return std::unexpected<Error>(possible.error());
   MonoNs told = 0;
@@ -33,9 +32,9 @@ Result<runtime::SegmentFiles> make_segment(const NodeOptions& options, int signa
     if (done == total || now - told >= kProgressEvery) {
       told = now;
       LOG_INFO("memory_touched", {"done", format_bytes(done)}, {"of", format_bytes(total)});
-      busy("touching memory: " + format_bytes(done) + " of " + format_bytes(total));
+      making.busy("touching memory: " + format_bytes(done) + " of " + format_bytes(total));
     }
-    return !wait_readable(signal_fd, 0).value_or(false);
+    return !(wait_readable(making.signal_fd, 0).value_or(false) && making.stop_asked());
   };
   const MonoNs give_up = monotonic_ns() + options.memory_wait;
   for (;;) {
@@ -45,8 +44,9 @@ Result<runtime::SegmentFiles> make_segment(const NodeOptions& options, int signa
       return files;
     }
     LOG_WARN("waiting_for_memory", {"reason", files.error().message});
-    busy("waiting for memory: " + files.error().message);
-    if (wait_readable(signal_fd, monotonic_ns() + kMemoryRetry).value_or(false)) {
+    making.busy("waiting for memory: " + files.error().message);
+    if (wait_readable(making.signal_fd, monotonic_ns() + kMemoryRetry).value_or(false) &&
+        making.stop_asked()) {
       return fail(ErrorCode::kClosed, "stopped while waiting for memory");
     }
   }

@@ -28,9 +28,6 @@
 
 namespace orlop::node {
 
-// SIGKILL is not refused, but a process in an uninterruptible call takes its time.
-inline constexpr MonoNs kKillLimit = 60 * kNsPerSecond;
-
 class Keeper {
  public:
   Keeper(const NodeOptions& options, KeeperCommands commands);
@@ -38,6 +35,12 @@ class Keeper {
   Result<void> run();
 
  private:
+  // What a server is started from. The candidate's are those that were checked.
+  struct Source {
+    ProgramFile program;
+    FileDescriptor configuration;  // none: there is no file
+  };
+
   enum Tag : std::uint64_t { kSignals, kLink, kServer, kCheck, kManager, kBarrier };
 
   // keeper.cpp
@@ -48,6 +51,7 @@ class Keeper {
   bool take_over_stored();
   Result<void> make_memory();
   void read_signals();
+  bool stop_asked();
   Result<void> wait_and_dispatch();
   void dispatch(const EpollEvent& event);
   void pet_watchdog();
@@ -69,7 +73,7 @@ class Keeper {
   void execute_one(const protocol::life_effect::NewMemory& effect);
   void execute_one(const protocol::life_effect::Report& effect);
   void execute_one(const protocol::life_effect::Over& effect);
-  Result<void> start_server(const ProgramFile& program);
+  Result<void> start_server(const Source& source);
   void bury_half_started();
   void server_ended();
   Result<void> begin_check();
@@ -91,6 +95,7 @@ class Keeper {
   void send(protocol::Bytes frame, std::span<const int> descriptors = {});
   Result<void> read_link(bool* closed);
   Result<void> frame_from_server(ReceivedMessage message);
+  Result<void> check_fork_pipe(const FileDescriptor& pipe) const;
   void hold(ReceivedMessage message);
   void serving();
   void link_event(std::uint32_t events);
@@ -106,7 +111,7 @@ class Keeper {
   const NodeOptions& options_;
   KeeperCommands commands_;
   std::string program_path_;
-  ProgramFile good_, candidate_;
+  Source good_, candidate_;
   std::optional<ProgramCheck> check_;
 
   FileLock lock_;
@@ -117,6 +122,7 @@ class Keeper {
   ServiceManager manager_;
   KeeperStore store_{manager_};
   runtime::SegmentFiles segment_;
+  std::string made_with_;  // making_of() when it was made
   std::optional<protocol::KeeperMachine> machine_;
   std::map<ClientId, KeptChannel> channels_;
   std::optional<protocol::ServerLife> life_;
@@ -130,6 +136,8 @@ class Keeper {
   MonoNs started_ = 0;
   MonoNs pet_at_ = kNever;
   bool told_ready_ = false, reloading_ = false;
+  bool handed_over_ = false;   // the server was given the memory
+  bool reload_waits_ = false;  // a SIGHUP that came while memory was made
   int watched_barrier_ = -1;
 };
 

@@ -8,8 +8,10 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "node/keeper_process.h"
+#include "node/kept_configuration.h"
 #include "node/version.h"
 #include "platform/clock.h"
+#include "platform/pause_point.h"
 #include "runtime/segment_files.h"
 
 namespace orlop::node {
@@ -42,7 +44,7 @@ void Keeper::execute(const protocol::LifeEffects& effects) {
 // ---- a server's life -------------------------------------------------------------------------
 
 void Keeper::execute_one(const fx::Start& effect) {
-  if (failed_) return;  // no memory to give it
+  if (failed_ || over_) return;  // no memory to give it
   const auto started = start_server(effect.program == Program::kGood ? good_ : candidate_);
   if (started) return;
   LOG_ERROR("server_not_started", {"error", started.error().message});
@@ -50,26 +52,33 @@ void Keeper::execute_one(const fx::Start& effect) {
   execute(life_->start_failed(started.error(), monotonic_ns()));
 }
 
-Result<void> Keeper::start_server(const ProgramFile& program) {
+Result<void> Keeper::start_server(const Source& source) {
   if (!machine_->served()) {
     const auto formatted = runtime::format_again(segment_);
     if (!formatted) return formatted;
   }
   auto pair = make_socket_pair();
   if (!pair) return std::unexpected<Error>(pair.error());
-  auto child = spawn({program.exec_path(),
-                      commands_.server,
-                      std::nullopt,
-                      {{pair->second.get(), kKeeperFdNumber}},
-                      SIGKILL});
+  SpawnRequest request{source.program.exec_path(),
+                       commands_.server,
+                       std::nullopt,
+                       {{pair->second.get(), kKeeperFdNumber}},
+                       SIGKILL};
+  if (source.configuration)
+    request.keep.push_back({source.configuration.get(), kConfigurationFdNumber});
+  if (const int pauses = pause_page_descriptor(); pauses >= 0)
+    request.keep.push_back({pauses, pauses});
+  auto child = spawn(request);
   if (!child) return std::unexpected<Error>(child.error());
   server_ = std::move(*child);
+  handed_over_ = false;
   link_ = runtime::MessageQueue(std::move(pair->first));
   const auto watched = epoll_.add(server_.pidfd.fd(), EPOLLIN, kServer);
   if (!watched) return watched;
   const auto link_watched = epoll_.add(link_.fd(), EPOLLIN, kLink);
   if (!link_watched) return link_watched;
   LOG_INFO("server_started", {"pid", server_.pid}, {"restarts", life_->restarts()});
+  PAUSE_POINT(kKeeperSpawned);
   execute(machine_->server_started());
   return {};
 }
@@ -86,7 +95,13 @@ void Keeper::bury_half_started() {
   server_ = {};
 }
 
+// One that waits for its memory has nothing to end in order, and does not expect this word yet.
 void Keeper::execute_one(const fx::Stop&) {
+  if (!handed_over_) {
+    LOG_INFO("server_not_needed", {"pid", server_.pid});
+    (void)server_.pidfd.send_signal(SIGKILL);
+    return;
+  }
   send(protocol::encode_bare(FrameKind::kStop));
 }
 
@@ -109,6 +124,7 @@ void Keeper::server_ended() {
   const auto status = reap_child(server_.pidfd, monotonic_ns() + kKillLimit);
   link_ = {};
   server_ = {};
+  PAUSE_POINT(kKeeperServerEnded);
   execute(machine_->server_ended());
   const ExitStatus ended = status && *status ? **status : ExitStatus{false, kExitFailed};
   last_end_ = to_string(ended);
@@ -134,7 +150,12 @@ void Keeper::execute_one(const fx::NewMemory&) {
   channels_.clear();
   segment_ = {};
   const auto made = make_memory();
-  if (!made) failed_ = made.error();
+  if (made) return;
+  if (made.error().code == ErrorCode::kClosed) {
+    over_ = true;  // told to stop while no server lives
+  } else {
+    failed_ = made.error();
+  }
 }
 
 void Keeper::execute_one(const fx::Over& effect) {
@@ -156,8 +177,15 @@ void Keeper::execute_one(const fx::Check&) {
 Result<void> Keeper::begin_check() {
   auto program = open_program(program_path_);
   if (!program) return std::unexpected<Error>(program.error());
-  candidate_ = std::move(*program);
-  auto check = ProgramCheck::begin(candidate_, commands_.preflight);
+  candidate_ = {std::move(*program), {}};
+  std::vector<KeptDescriptor> keep;
+  if (!commands_.configuration_file.empty()) {
+    auto configuration = copy_of_configuration(commands_.configuration_file);
+    if (!configuration) return std::unexpected<Error>(configuration.error());
+    keep.push_back({configuration->get(), kConfigurationFdNumber});
+    candidate_.configuration = std::move(*configuration);
+  }
+  auto check = ProgramCheck::begin(candidate_.program, commands_.preflight, std::move(keep));
   if (!check) return std::unexpected<Error>(check.error());
   check_.emplace(std::move(*check));
   return epoll_.add(check_->process_fd(), EPOLLIN, kCheck);
@@ -168,6 +196,7 @@ void Keeper::check_ended() {
   (void)epoll_.remove(check_->process_fd());
   const auto answer = check_->take();
   check_.reset();
+  PAUSE_POINT(kKeeperChecked);
   execute(life_->checked(judge(answer), monotonic_ns()));
 }
 
@@ -180,7 +209,7 @@ protocol::CheckResult Keeper::judge(const Result<protocol::Preflight>& answer) c
              {"reason", "the keeper owns it: restart the node for it"});
   }
   LOG_INFO("program_checked", {"program", program_path_}, {"version", answer->version},
-           {"unchanged", candidate_.same_as(good_)});
+           {"unchanged", candidate_.program.same_as(good_.program)});
   return {true, answer->version, {}};
 }
 

@@ -1,28 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/keeper_store.h"
 
-#include <fcntl.h>
-
-#include <cerrno>
 #include <utility>
 
 #include "base/check.h"
-#include "platform/system_error.h"
-#include "runtime/channel_files.h"
 
 namespace orlop::node {
-namespace {
-
-// systemd passes over a descriptor whose open file it has already, and clients of one process share
-// one fork pipe: so each gets an open file of its own.
-Result<FileDescriptor> opened_anew(int fork_pipe) {
-  const std::string path = "/proc/self/fd/" + std::to_string(fork_pipe);
-  FileDescriptor own(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!own) return system_failure("open(" + path + ")", errno);
-  return own;
-}
-
-}  // namespace
 
 Result<void> KeeperStore::begin(const runtime::SegmentFiles& segment) {
   active_ = false;
@@ -58,15 +41,7 @@ Result<void> KeeperStore::push_client(ClientId client, std::span<const int> desc
   CHECK(descriptors.size() == protocol::kStoredPerClient);
   const auto names = protocol::stored_names_of(client);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    int fd = descriptors[i];
-    FileDescriptor own;
-    if (i == static_cast<std::size_t>(runtime::ChannelFd::kForkPipe)) {
-      auto opened = opened_anew(fd);
-      if (!opened) return std::unexpected<Error>(opened.error());
-      own = std::move(*opened);
-      fd = own.get();
-    }
-    const auto stored = manager_.store(names[i], fd);
+    const auto stored = manager_.store(names[i], descriptors[i]);
     if (!stored) return stored;
   }
   return push(client, now);
@@ -110,7 +85,7 @@ Result<void> KeeperStore::forget_client(ClientId client) {
 }
 
 Result<void> KeeperStore::forget(const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
+  for (const std::string& name : protocol::areas_first(names)) {
     const auto removed = manager_.remove(name);
     if (!removed) return removed;
   }

@@ -40,6 +40,8 @@ class KeeperStore {
   bool active() const { return active_; }
 
   // Errors of these: the store is of no use any more (kLimit, kClosed, kSystem): give_up().
+  // Requires of a client's descriptors: each is an open file that was never pushed (systemd passes
+  // over one that it has, and its name would be missing in the next start).
   Result<void> push_client(ClientId client, std::span<const int> descriptors, MonoNs now);
   Result<void> push_server(std::uint32_t server, int pidfd, MonoNs now);
   Result<void> forget_client(ClientId client);

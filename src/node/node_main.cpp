@@ -14,11 +14,13 @@
 #include "base/log.h"
 #include "node/exit_status.h"
 #include "node/keeper.h"
+#include "node/kept_configuration.h"
 #include "node/option_sources.h"
 #include "node/option_table.h"
 #include "node/server.h"
 #include "node/unknown_argument.h"
 #include "node/version.h"
+#include "platform/pause_point.h"
 
 namespace orlop::node {
 namespace {
@@ -55,21 +57,11 @@ void report(const Error& error, const std::string& program) {
   }
 }
 
-// What only a new keeper takes up: a new server reads the rest again.
-bool is_keeper_setting(const std::string& key) {
-  for (const char* one :
-       {"node.socket", "node.admin", "node.restart_backoff", "node.restart_backoff_most",
-        "node.stop_grace", "node.start_limit", "node.hang_limit"}) {
-    if (key == one) return true;
-  }
-  return key.starts_with("memory.");
-}
-
 protocol::Preflight preflight_of(const NodeOptions& options) {
   protocol::Preflight preflight;
   preflight.version = kVersion;
-  for (const auto& [key, value] : effective(options)) {
-    if (is_keeper_setting(key)) preflight.keeper_settings.emplace_back(key, value);
+  for (const OptionRow& one : option_rows()) {
+    if (one.of_keeper) preflight.keeper_settings.emplace_back(one.key, one.get(options));
   }
   return preflight;
 }
@@ -79,39 +71,71 @@ int preflight_role(const NodeOptions& options) {
   return std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0 ? kExitFailed : kExitOk;
 }
 
-int keeper_role(const NodeOptions& options, const std::vector<std::string>& invocation,
-                const std::vector<std::string>& arguments) {
+// How servers and preflights of this node are started.
+struct Invocation {
+  const std::vector<std::string>& program;
+  const std::vector<std::string>& arguments;
+  std::string configuration_file;
+  FileDescriptor configuration;
+};
+
+int keeper_role(const NodeOptions& options, Invocation invocation) {
   log_set_process("keeper");
   log_configuration(options);
   const auto command = [&](std::vector<std::string> role) {
-    role.insert(role.begin(), invocation.begin(), invocation.end());
-    role.insert(role.end(), arguments.begin(), arguments.end());
+    role.insert(role.begin(), invocation.program.begin(), invocation.program.end());
+    if (invocation.configuration) {
+      role.insert(role.end(), {"--config-fd", std::to_string(kConfigurationFdNumber)});
+    }
+    role.insert(role.end(), invocation.arguments.begin(), invocation.arguments.end());
     return role;
   };
-  const auto ran =
-      run_keeper(options, {command({"--server", "--keeper-fd", std::to_string(kKeeperFdNumber)}),
-                           command({"--preflight"}), preflight_of(options)});
+  KeeperCommands commands{command({"--server", "--keeper-fd", std::to_string(kKeeperFdNumber)}),
+                          command({"--preflight"}),
+                          preflight_of(options),
+                          invocation.configuration_file,
+                          {}};
+  commands.configuration = std::move(invocation.configuration);
+  const auto ran = run_keeper(options, std::move(commands));
   if (!ran) {
-    report(ran.error(), joined(invocation));
+    report(ran.error(), joined(invocation.program));
     return exit_status_of(ran.error().code);
   }
   LOG_INFO("stopped");
   return kExitOk;
 }
 
+// What the options' file is read from: of a keeper, a copy made now, so that what it accepts is
+// what its servers get; of the others, the copy that they were given. When it cannot be made,
+// reading the file itself says why.
+Result<FileDescriptor> taken_configuration(OptionTexts& texts, int given) {
+  if (given >= 0) {
+    texts.config_copy = given;
+    return FileDescriptor(given);
+  }
+  const std::string file = configuration_file(texts);
+  if (file.empty()) return FileDescriptor();
+  auto copy = copy_of_configuration(file);
+  if (copy) texts.config_copy = copy->get();
+  return copy;
+}
+
 }  // namespace
 
 int node_main(const std::vector<std::string>& invocation, std::vector<std::string> arguments) {
+  take_pause_page_from_environment();
   const std::string program = joined(invocation);
   CLI::App app("Orlop node: owns this host's cache memory and serves the engines' workers",
                program);
   OptionTexts texts;
   bool server = false, preflight = false;
-  int keeper_fd = -1;
+  int keeper_fd = -1, config_fd = -1;
   add_options(app, texts);
   app.set_version_flag("--version", std::string("orlop ") + kVersion);
   app.add_flag("--server", server)->group("");  // hidden: the keeper's word to its child
   app.add_option("--keeper-fd", keeper_fd)->group("");
+  app.add_option("--config-fd", config_fd)
+      ->group("");                                    // hidden: the file as the keeper accepted it
   app.add_flag("--preflight", preflight)->group("");  // hidden: a keeper asks before an upgrade
   // Of a keeper, people and scripts read the status; of the others, their keeper. Known before the
   // arguments are understood.
@@ -133,9 +157,14 @@ int node_main(const std::vector<std::string>& invocation, std::vector<std::strin
     return bad_configuration;
   }
   texts.environment = orlop_environment();
+  Result<FileDescriptor> configuration = taken_configuration(texts, config_fd);
   const auto options = resolve(texts);
   if (!options) {
     report(options.error(), program);
+    return bad_configuration;
+  }
+  if (!configuration) {
+    report(configuration.error(), program);
     return bad_configuration;
   }
   if (preflight) return preflight_role(*options);
@@ -144,7 +173,11 @@ int node_main(const std::vector<std::string>& invocation, std::vector<std::strin
   raise_descriptor_limit();
   // The server is started from /proc/self/exe, so its name would be "exe" in every process list.
   (void)::prctl(PR_SET_NAME, server ? "orlop-server" : "orlop-keeper");
-  if (!server) return keeper_role(*options, invocation, arguments);
+  if (!server) {
+    return keeper_role(
+        *options, {invocation, arguments, configuration_file(texts), std::move(*configuration)});
+  }
+  configuration->reset();
   log_set_process("server");
   return run_server(*options, keeper_fd);
 }

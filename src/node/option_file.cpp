@@ -159,16 +159,16 @@ class Reader {
 };
 
 // Empty, or why the file is not even looked into.
-std::string unfit(const std::string& path) {
+std::string unfit(const std::string& path, const std::string& read_from) {
   struct stat info{};
-  if (::stat(path.c_str(), &info) != 0) {
+  if (::stat(read_from.c_str(), &info) != 0) {
     return path + ": cannot be read: " + system_words(errno) + "; check the path";
   }
   if (S_ISDIR(info.st_mode)) {
     return path + ": is a folder; name the file in it, for example " + path + "/orlop.toml";
   }
   if (!S_ISREG(info.st_mode)) {
-    return path + ": is no regular file, and a server reads it again at every start; write a file";
+    return path + ": is no regular file, and a reload reads it again; write a file";
   }
   if (static_cast<std::uint64_t>(info.st_size) > kMaxOptionFileBytes) {
     return path + ": has " + std::to_string(info.st_size) + " bytes; a configuration has at most " +
@@ -193,13 +193,13 @@ std::string syntax_mistake(const std::string& path, const toml::parse_error& err
 
 }  // namespace
 
-OptionFile read_option_file(const std::string& path) {
+OptionFile read_option_file(const std::string& path, const std::string& read_from) {
   OptionFile failed;
-  if (auto reason = unfit(path); !reason.empty()) {
+  if (auto reason = unfit(path, read_from); !reason.empty()) {
     failed.mistakes.push_back(std::move(reason));
     return failed;
   }
-  const auto text = read_text_file(path, kMaxOptionFileBytes);
+  const auto text = read_text_file(read_from, kMaxOptionFileBytes);
   if (!text) {
     failed.mistakes.push_back(path + ": " + text.error().message);
     return failed;

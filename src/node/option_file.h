@@ -28,9 +28,13 @@ struct OptionFile {
 inline constexpr std::size_t kMaxOptionFileBytes = 1024 * 1024;
 
 // Values are only brought into texts; whether they are good is for OptionRow::set.
-// Mistakes: no such file, a folder, unreadable, no regular file (the server reads it again at every
-// start), too long, nothing in it, not TOML, a key twice, unknown keys with the nearest one, tables
-// and values in each other's place, values of the wrong type.
-OptionFile read_option_file(const std::string& path);
+// Mistakes: no such file, a folder, unreadable, no regular file (a reload reads it again), too
+// long, nothing in it, not TOML, a key twice, unknown keys with the nearest one, tables and values
+// in each other's place, values of the wrong type.
+// read_from: where its text lies, if that is a copy; messages name `path` all the same.
+OptionFile read_option_file(const std::string& path, const std::string& read_from);
+inline OptionFile read_option_file(const std::string& path) {
+  return read_option_file(path, path);
+}
 
 }  // namespace orlop::node

@@ -142,8 +142,8 @@ TEST(OptionFile, Unreadable_places_say_why) {
   EXPECT_THAT(read_option_file(path + "/x").mistakes,
               ElementsAre(path + "/x: cannot be read: Not a directory; check the path"));
   EXPECT_THAT(read_option_file("/dev/null").mistakes,
-              ElementsAre("/dev/null: is no regular file, and a server reads it again at every "
-                          "start; write a file"));
+              ElementsAre("/dev/null: is no regular file, and a reload reads it again; write a "
+                          "file"));
   const OptionTestFile large("# " + std::string(kMaxOptionFileBytes, 'x') + "\n");
   EXPECT_THAT(read_option_file(large.path()).mistakes,
               ElementsAre(large.path() + ": has 1048579 bytes; a configuration has at most "

@@ -8,6 +8,7 @@
 #include <array>
 #include <utility>
 
+#include "node/kept_configuration.h"
 #include "node/nearest_name.h"
 #include "node/option_checks.h"
 #include "node/option_file.h"
@@ -45,11 +46,14 @@ bool is_service_link(std::string_view name) {
 class Settling {
  public:
   Settings take(const OptionTexts& texts) {
-    settings_.file = file_of(texts);
+    settings_.file = configuration_file(texts);
     if (texts.config && texts.config->empty()) {
       settings_.mistakes.emplace_back("--config: the path is empty; name a file");
     }
-    if (!settings_.file.empty()) take_file(settings_.file);
+    if (!settings_.file.empty()) {
+      take_file(settings_.file,
+                texts.config_copy ? configuration_path(*texts.config_copy) : settings_.file);
+    }
     take_environment(texts.environment);
     for (const auto& [key, text] : texts.by_key) {
       const OptionRow& row = *find_option(key);
@@ -60,19 +64,13 @@ class Settling {
 
   Settings take_only(const std::string& path) {
     settings_.file = path;
-    take_file(path);
+    take_file(path, path);
     return finish();
   }
 
  private:
-  static std::string file_of(const OptionTexts& texts) {
-    if (texts.config) return *texts.config;
-    const auto found = texts.environment.find(kConfigVariable);
-    return found == texts.environment.end() ? std::string() : found->second;
-  }
-
-  void take_file(const std::string& path) {
-    OptionFile file = read_option_file(path);
+  void take_file(const std::string& path, const std::string& read_from) {
+    OptionFile file = read_option_file(path, read_from);
     for (std::string& one : file.mistakes) settings_.mistakes.push_back(std::move(one));
     for (const GivenText& given : file.given) apply(given);
   }
@@ -136,6 +134,12 @@ std::string value_name(OptionType type) {
 }
 
 }  // namespace
+
+std::string configuration_file(const OptionTexts& texts) {
+  if (texts.config) return *texts.config;
+  const auto found = texts.environment.find(kConfigVariable);
+  return found == texts.environment.end() ? std::string() : found->second;
+}
 
 void add_options(CLI::App& app, OptionTexts& texts) {
   const auto keep_last = [](auto& into) {

@@ -29,11 +29,14 @@ namespace orlop::node {
 // What was said, not yet understood.
 struct OptionTexts {
   std::optional<std::string> config;          // --config
+  std::optional<int> config_copy;             // a copy of that file, to be read instead of it
   std::map<std::string, std::string> by_key;  // flags: "memory.capacity" -> "256MiB"
   // All variables that begin with ORLOP_, by name.
   std::map<std::string, std::string> environment;
 };
 
+// The file that these name; empty: none.
+std::string configuration_file(const OptionTexts& texts);
 // Registers every option on app; texts must live as long as app parses.
 void add_options(CLI::App& app, OptionTexts& texts);
 // The ORLOP_ variables of this process.

@@ -35,6 +35,11 @@ Result<void> put(Result<T> value, U& member) {
   return {};
 }
 
+OptionRow of_keeper(OptionRow one) {
+  one.of_keeper = true;
+  return one;
+}
+
 OptionRow row(Names names, OptionType type, const char* example, const char* help) {
   OptionRow made;
   made.key = names.key;
@@ -236,32 +241,35 @@ void add_memory_rows(std::vector<OptionRow>& all) {
   all.push_back(duration_row({"memory.wait", "--memory-wait"}, {0, 24 * 3600 * kNsPerSecond}, "30s",
                              "how long to wait for memory that clients of a node before still hold",
                              [](auto& o) -> auto& { return o.memory_wait; }));
+  for (OptionRow& one : all) one.of_keeper = true;
 }
 
 void add_node_rows(std::vector<OptionRow>& all) {
-  all.push_back(socket_row());
-  all.push_back(admin_row());
+  all.push_back(of_keeper(socket_row()));
+  all.push_back(of_keeper(admin_row()));
   all.push_back(users_row());
   all.push_back(switch_row({"node.unsafe_no_pidfd", "--unsafe-no-pidfd"}, "off",
                            "serve clients whose death cannot be proved (foreign pid namespace)",
                            [](auto& o) -> auto& { return o.unsafe_no_pidfd; }));
   all.push_back(spin_row());
-  all.push_back(duration_row({"node.restart_backoff", "--restart-backoff"}, kBackoffRange, "100ms",
+  all.push_back(
+      of_keeper(duration_row({"node.restart_backoff", "--restart-backoff"}, kBackoffRange, "100ms",
                              "delay before the second restart of a server; then twice as long each",
-                             [](auto& o) -> auto& { return o.backoff.first; }));
-  all.push_back(duration_row({"node.restart_backoff_most", "--restart-backoff-most"}, kBackoffRange,
-                             "5s", "longest such delay",
-                             [](auto& o) -> auto& { return o.backoff.most; }));
-  all.push_back(duration_row({"node.stop_grace", "--stop-grace"}, {0, 600 * kNsPerSecond}, "5s",
-                             "time that a stopping server gets before it is killed",
-                             [](auto& o) -> auto& { return o.stop_grace; }));
-  all.push_back(duration_row({"node.start_limit", "--start-limit"},
-                             {kNsPerSecond, 3600 * kNsPerSecond}, "2m",
-                             "time from the start of a server until it must serve",
-                             [](auto& o) -> auto& { return o.start_limit; }));
-  all.push_back(duration_row({"node.hang_limit", "--hang-limit"}, {0, 3600 * kNsPerSecond}, "30s",
+                             [](auto& o) -> auto& { return o.backoff.first; })));
+  all.push_back(of_keeper(duration_row({"node.restart_backoff_most", "--restart-backoff-most"},
+                                       kBackoffRange, "5s", "longest such delay",
+                                       [](auto& o) -> auto& { return o.backoff.most; })));
+  all.push_back(of_keeper(duration_row({"node.stop_grace", "--stop-grace"}, {0, 600 * kNsPerSecond},
+                                       "5s", "time that a stopping server gets before it is killed",
+                                       [](auto& o) -> auto& { return o.stop_grace; })));
+  all.push_back(of_keeper(duration_row({"node.start_limit", "--start-limit"},
+                                       {kNsPerSecond, 3600 * kNsPerSecond}, "2m",
+                                       "time from the start of a server until it must serve",
+                                       [](auto& o) -> auto& { return o.start_limit; })));
+  all.push_back(
+      of_keeper(duration_row({"node.hang_limit", "--hang-limit"}, {0, 3600 * kNsPerSecond}, "30s",
                              "a server that answers nothing for so long is killed; 0: never",
-                             [](auto& o) -> auto& { return o.hang_limit; }));
+                             [](auto& o) -> auto& { return o.hang_limit; })));
 }
 
 void add_cache_rows(std::vector<OptionRow>& all) {

@@ -23,9 +23,10 @@ struct OptionRow {
   OptionType type = OptionType::kText;
   OptionRange range;                 // kBytes, kDuration, kText, kUsers; enforced by set
   std::vector<std::string> choices;  // kChoice: all; others: words that are valid besides
-  std::string unset;    // what holds when nothing is set; empty: the default is a value
-  std::string example;  // valid; in the sample file and in messages
-  std::string help;     // one sentence, no full stop
+  std::string unset;       // what holds when nothing is set; empty: the default is a value
+  std::string example;     // valid; in the sample file and in messages
+  std::string help;        // one sentence, no full stop
+  bool of_keeper = false;  // taken up only by a new keeper; the others also by a reload
   // Takes a text over. Errors: kInvalidArgument, quoting the text, saying what to write.
   std::function<Result<void>(NodeOptions&, const std::string&)> set;
   // The value as exact text, or `unset`.

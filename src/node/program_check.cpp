@@ -17,12 +17,13 @@ constexpr MonoNs kReapLimit = 5 * kNsPerSecond;
 }  // namespace
 
 Result<ProgramCheck> ProgramCheck::begin(const ProgramFile& program,
-                                         const std::vector<std::string>& arguments) {
+                                         const std::vector<std::string>& arguments,
+                                         std::vector<KeptDescriptor> keep) {
   auto pipe = make_pipe();
   if (!pipe) return std::unexpected<Error>(pipe.error());
   // An answer fits into a pipe (64 KiB), so nobody has to read before it has ended.
-  auto child =
-      spawn({program.exec_path(), arguments, std::nullopt, {{pipe->write_end.get(), 1}}, SIGKILL});
+  keep.push_back({pipe->write_end.get(), 1});
+  auto child = spawn({program.exec_path(), arguments, std::nullopt, std::move(keep), SIGKILL});
   if (!child) return std::unexpected<Error>(child.error());
   ProgramCheck check;
   check.child_ = std::move(*child);

@@ -16,10 +16,12 @@ namespace orlop::node {
 
 class ProgramCheck {
  public:
-  // arguments: argv. Its standard error is ours, so that it says itself what it does not like.
+  // arguments: argv. keep: descriptors that it gets apart from its answer's. Its standard error is
+  // ours, so that it says itself what it does not like.
   // Errors: kSystem (not to be executed), kInvalidArgument.
   static Result<ProgramCheck> begin(const ProgramFile& program,
-                                    const std::vector<std::string>& arguments);
+                                    const std::vector<std::string>& arguments,
+                                    std::vector<KeptDescriptor> keep);
   ProgramCheck() = default;
   ProgramCheck(ProgramCheck&&) noexcept = default;
   ProgramCheck& operator=(ProgramCheck&&) = delete;

@@ -6,12 +6,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <sstream>
 #include <string>
 #include <utility>
 
 #include "base/log.h"
 #include "base/units.h"
+#include "node/option_table.h"
 #include "platform/clock.h"
 #include "platform/process.h"
 #include "runtime/channel_files.h"
@@ -20,9 +20,6 @@ namespace orlop::node {
 namespace {
 
 using protocol::LedgerFrame;
-
-// SIGKILL is not refused, but a process in an uninterruptible call takes its time.
-constexpr MonoNs kDeathLimit = 60 * kNsPerSecond;
 
 using ByName = std::map<std::string, FileDescriptor>;
 
@@ -57,6 +54,9 @@ Result<void> take_areas(ByName& stored, TakenOver& out) {
   if (!control) return std::unexpected<Error>(control.error());
   auto value = MemoryFile::adopt(take(stored, protocol::kStoredValue), ledger.value_bytes);
   if (!value) return std::unexpected<Error>(value.error());
+  if (inode_of(control->fd()) != ledger.control_inode ||
+      inode_of(value->fd()) != ledger.value_inode)
+    return refused("the memory in the store is not the one that the ledger was written for");
   auto mapping = Mapping::map({control->fd(), 0, control->bytes(), Access::kReadWrite, nullptr, 0});
   if (!mapping) return std::unexpected<Error>(mapping.error());
   const auto area = segment::ControlArea::open(mapping->span());
@@ -68,10 +68,8 @@ Result<void> take_areas(ByName& stored, TakenOver& out) {
   out.segment.value = std::move(*value);
   out.segment.touched_bytes = ledger.touched_bytes;
   out.segment.huge_bytes = ledger.huge_bytes;
-  std::istringstream placement(ledger.placement);
-  char equals = 0;
-  std::uint64_t bytes = 0;
-  for (int node = 0; placement >> node >> equals >> bytes;) out.segment.bytes_by_node[node] = bytes;
+  for (const auto& [node, bytes] : protocol::parse_placement(ledger.placement))
+    out.segment.bytes_by_node[node] = bytes;
   return {};
 }
 
@@ -83,6 +81,14 @@ Result<void> check_keeper_pipe(const FileDescriptor& pipe) {
     return refused("is no write end of a pipe");
   }
   return {};
+}
+
+// Memory keeps how it was made; that is no reason to lose what is in it.
+void tell_making(const LedgerFrame& ledger, const NodeOptions& options) {
+  const std::string now = making_of(options);
+  if (now == ledger.made_with) return;
+  LOG_WARN("setting_not_taken_up", {"setting", ledger.made_with + " -> " + now},
+           {"reason", "the memory of the node before is kept; the next cold start takes it up"});
 }
 
 // Each is what its name says; the channel can be mapped.
@@ -121,7 +127,7 @@ Result<void> bury_servers(ByName& stored, const protocol::Adoption& adoption) {
     auto process = PidFd::adopt(take(stored, name));
     if (!process) return refused(name + ": " + process.error().message);
     (void)process->send_signal(SIGKILL);
-    const auto dead = process->wait_exit(monotonic_ns() + kDeathLimit);
+    const auto dead = process->wait_exit(monotonic_ns() + kKillLimit);
     if (!dead) return std::unexpected<Error>(dead.error());
     if (!*dead) return refused(name + " does not die; its memory cannot be used again");
   }
@@ -161,6 +167,18 @@ Result<void> take_all(ByName& stored, const std::vector<std::string>& names,
 
 }  // namespace
 
+std::uint64_t inode_of(int fd) {
+  struct stat found{};
+  return ::fstat(fd, &found) == 0 ? found.st_ino : 0;
+}
+
+std::string making_of(const NodeOptions& options) {
+  std::string text;
+  for (const char* key : {"memory.touch", "memory.huge", "memory.numa"})
+    text += (text.empty() ? "" : ", ") + std::string(key) + " = " + find_option(key)->get(options);
+  return text;
+}
+
 Result<TakenOver> take_over(std::vector<StoredDescriptor> stored, const NodeOptions& options) {
   std::vector<std::string> names;
   ByName by_name;  // of a name that is there twice the first stays; judge_store() sees both
@@ -172,7 +190,10 @@ Result<TakenOver> take_over(std::vector<StoredDescriptor> stored, const NodeOpti
     return fail(ErrorCode::kNoNode, "the service manager's store has nothing of a node");
   TakenOver out;
   const auto taken = take_all(by_name, names, options, out);
-  if (taken) return out;
+  if (taken) {
+    tell_making(out.ledger, options);
+    return out;
+  }
   // So that no later keeper believes it, whatever becomes of the store.
   if (out.ledger_memory) protocol::LedgerPages(out.ledger_memory.span()).make_void();
   return std::unexpected<Error>(taken.error());

@@ -3,13 +3,14 @@
 //
 // All or nothing (protocol/attach/keeper_ledger.h). Checked, in this order: the ledger (checksum,
 // ABI), that it and the names of the descriptors agree, that the configured memory is the one that
-// is there, that both areas and every channel can be mapped and are what their names say, that the
-// control area is of this segment; and last that the server before is dead: it is killed and waited
-// for.
+// is there, that both areas are those (inode) and every channel can be mapped and are what their
+// names say, that the control area is of this segment; and last that the server before is dead: it
+// is killed and waited for.
 #pragma once
 
 #include <array>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "node/options.h"
@@ -20,6 +21,9 @@
 #include "runtime/segment_files.h"
 
 namespace orlop::node {
+
+// SIGKILL is not refused, but a process in an uninterruptible call takes its time.
+inline constexpr MonoNs kKillLimit = 60 * kNsPerSecond;
 
 using KeptDescriptors = std::array<FileDescriptor, protocol::kStoredPerClient>;
 
@@ -32,8 +36,14 @@ struct TakenOver {
   std::map<ClientId, KeptDescriptors> channels;
 };
 
-// stored: consumed. Errors: kNoNode (nothing of ours is there); all others mean a cold start and
-// say why; the ledger, if there was one, is void then.
+// What the ledger says about an area. 0: no descriptor.
+std::uint64_t inode_of(int fd);
+// The settings that decide how memory is made, apart from its sizes.
+std::string making_of(const NodeOptions& options);
+
+// stored: consumed. Settings of making_of() that differ are only told (setting_not_taken_up).
+// Errors: kNoNode (nothing of ours is there); all others mean a cold start and say why; the ledger,
+// if there was one, is void then.
 Result<TakenOver> take_over(std::vector<StoredDescriptor> stored, const NodeOptions& options);
 
 }  // namespace orlop::node

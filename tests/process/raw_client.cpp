@@ -65,7 +65,8 @@ Result<std::unique_ptr<RawClient>> RawClient::attach(const std::string& socket, 
   frame.sizes.ledger_cells = 6400;
   frame.sizes.arena_bytes = kMiB;
   frame.sizes.plan_bytes = kMiB;
-  const int pipe[] = {options.fork_pipe >= 0 ? options.fork_pipe : fork_pipe_read_end().value()};
+  const FileDescriptor own = fork_pipe_to_send().value();
+  const int pipe[] = {options.fork_pipe >= 0 ? options.fork_pipe : own.get()};
   auto answer = ask_node(client->socket_.get(), protocol::encode(frame), pipe);
   if (!answer) return std::unexpected<Error>(answer.error());
   const auto welcomed = client->welcome_came(std::move(*answer));
@@ -113,7 +114,8 @@ Result<void> RawClient::resume(const std::string& socket) {
   frame.client = welcome_.client;
   frame.ring_generation = snapshot.ring_generation;
   frame.held = snapshot.held;
-  const int pipe[] = {fork_pipe_read_end().value()};
+  const FileDescriptor own = fork_pipe_to_send().value();
+  const int pipe[] = {own.get()};
   const auto answer = ask_node(socket_.get(), protocol::encode(frame), pipe);
   if (!answer) return std::unexpected<Error>(answer.error());
   const auto kind = protocol::frame_kind(answer->bytes);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The keeper itself is restarted, as a unit of a service manager that keeps its descriptors: all of
 // the node goes on, or nothing of it is used again.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -10,6 +11,9 @@
 #include <optional>
 
 #include "base/rng.h"
+#include "platform/event_fd.h"
+#include "platform/fork_guard.h"
+#include "platform/memory_file.h"
 #include "raw_client.h"
 #include "stand_in_manager.h"
 #include "workload.h"
@@ -87,7 +91,7 @@ TEST_F(UnitRestart, Store_has_what_the_keeper_holds_and_no_more) {
               ElementsAre("orlop-control", "orlop-ledger", "orlop-server-1", "orlop-value"));
   auto first = RawClient::attach(daemon_->socket());
   ASSERT_TRUE(first) << first.error().message;
-  auto second = RawClient::attach(daemon_->socket());  // shares our fork pipe
+  auto second = RawClient::attach(daemon_->socket());  // of the same fork pipe
   ASSERT_TRUE(second) << second.error().message;
   EXPECT_EQ(manager_.stored().size(), kOfNode + 2 * kOfClient);
   (*first)->detach();
@@ -195,6 +199,57 @@ TEST_F(UnitRestart, Any_missing_descriptor_is_a_cold_start) {
     EXPECT_EQ(manager_.stored().size(), kOfNode) << kind;
   }
   EXPECT_EQ(cold_starts(), kinds.size());
+}
+
+// The manager would keep a descriptor that it has only once: who sends one is refused, and costs
+// nobody else anything. A node of another user cannot open the pipe anew.
+TEST_F(UnitRestart, Client_whose_fork_pipe_cannot_be_stored_is_refused_alone) {
+  start();
+  const auto before = daemon_->status().segment;
+  const int shared = fork_pipe_read_end().value();
+  auto first = RawClient::attach(daemon_->socket(), {.fork_pipe = shared});
+  ASSERT_TRUE(first) << first.error().message;
+  auto second = RawClient::attach(daemon_->socket(), {.fork_pipe = shared});
+  ASSERT_FALSE(second);
+  EXPECT_THAT(second.error().message, HasSubstr("the same fork pipe"));
+  const auto event = EventFd::create().value();
+  EXPECT_FALSE(RawClient::attach(daemon_->socket(), {.fork_pipe = event.fd()}));
+  auto third = RawClient::attach(daemon_->socket());
+  ASSERT_TRUE(third) << third.error().message;
+  EXPECT_EQ(manager_.stored().size(), kOfNode + 2 * kOfClient);
+  end(SIGKILL);
+  start();
+  EXPECT_EQ(daemon_->status().segment, before) << daemon_->log();
+  EXPECT_THAT(daemon_->log(), Not(HasSubstr("event=store_given_up")));
+}
+
+// Of the same size, sealed alike, and not it.
+TEST_F(UnitRestart, Other_memory_under_the_name_of_ours_is_a_cold_start) {
+  start();
+  const auto before = daemon_->status().segment;
+  end(SIGKILL);
+  ASSERT_TRUE(manager_.remove("orlop-value"));
+  auto other = MemoryFile::create({"orlop-value", 64 * kMiB, HugePages::kOff, 0600}).value();
+  manager_.add("orlop-value", FileDescriptor(::fcntl(other.fd(), F_DUPFD_CLOEXEC, 0)));
+  start();
+  EXPECT_NE(daemon_->status().segment, before);
+  EXPECT_THAT(daemon_->log(), HasSubstr("not the one that the ledger was written for"));
+}
+
+TEST_F(UnitRestart, Settings_of_how_memory_is_made_are_told_and_cost_nothing) {
+  start({"--touch", "on"});
+  const auto before = daemon_->status().segment;
+  for (int restart = 0; restart < 2;
+       ++restart) {  // the second time too: it is still the old memory
+    end(SIGKILL);
+    start({"--touch", "off"});
+    EXPECT_EQ(daemon_->status().segment, before);
+  }
+  const std::string log = daemon_->log();
+  const auto told = log.find("event=setting_not_taken_up");
+  ASSERT_NE(told, std::string::npos) << log;
+  EXPECT_THAT(log.substr(told), HasSubstr("memory.touch = off"));
+  EXPECT_NE(log.find("event=setting_not_taken_up", told + 1), std::string::npos) << log;
 }
 
 TEST_F(UnitRestart, Server_whose_death_cannot_be_proved_is_a_cold_start) {

@@ -206,6 +206,66 @@ TEST_F(Upgrade, Configuration_file_is_read_again_and_a_bad_one_changes_nothing) 
   EXPECT_EQ(daemon_->status().server_pid, before.server_pid);
 }
 
+// What is in the file is for who reloads or starts the node: a server that follows a crash, or a
+// program that was no good, gets what was accepted.
+TEST_F(Upgrade, Configuration_file_changed_meanwhile_is_nothing_to_a_restart) {
+  const std::string file = folder_.path() + "/orlop.toml";
+  const auto write = [&](const std::string& text) { std::ofstream(file) << text; };
+  const auto reserve = [&] {
+    return status()["configuration"]["eviction.reserve"].get<std::string>();
+  };
+  write("[eviction]\nreserve = \"2MiB\"\n");
+  start({"--config", file}, {"ORLOP_TEST_PROGRAM=exits"});
+  const auto segment = daemon_->status().segment;
+  EXPECT_EQ(reserve(), "2MiB");
+  write("[eviction\nreserve = \"3MiB\"\n");
+  daemon_->kill_server();
+  ASSERT_TRUE(daemon_->wait_serving(1)) << daemon_->log();
+  EXPECT_EQ(reserve(), "2MiB");
+  write("[eviction]\nreserve = \"4MiB\"\n");
+  point_at(ORLOP_OTHER_PROGRAM_PATH);
+  upgrade("rolled_back");
+  EXPECT_EQ(reserve(), "2MiB");
+  fs::remove(file);
+  daemon_->kill_server();
+  ASSERT_TRUE(daemon_->wait_serving(4)) << daemon_->log();
+  EXPECT_EQ(reserve(), "2MiB");
+  // Taken up by a reload that succeeds, and kept from then on.
+  write("[eviction]\nreserve = \"5MiB\"\n");
+  point_at(ORLOPD_PATH);
+  upgrade("succeeded");
+  write("nonsense");
+  const auto restarts = daemon_->status().restarts;
+  daemon_->kill_server();
+  ASSERT_TRUE(daemon_->wait_serving(restarts + 1)) << daemon_->log();
+  EXPECT_EQ(reserve(), "5MiB");
+  EXPECT_EQ(daemon_->status().segment, segment);
+}
+
+TEST_F(Upgrade, Configuration_that_is_no_regular_file_any_more_refuses_the_reload_at_once) {
+  const std::string file = folder_.path() + "/orlop.toml";
+  std::ofstream(file) << "[eviction]\nreserve = \"2MiB\"\n";
+  start({"--config", file});
+  const auto before = daemon_->status();
+  fs::remove(file);
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);  // whoever opens it waits for a writer
+  const auto last = upgrade("refused");
+  EXPECT_THAT(last["reason"].get<std::string>(), HasSubstr("no regular file"));
+  EXPECT_EQ(daemon_->status().server_pid, before.server_pid);
+}
+
+// It says that it serves, and answers nobody.
+TEST_F(Upgrade, Program_that_only_says_that_it_serves_is_followed_by_the_one_before) {
+  start({"--hang-limit", "1500ms"}, {"ORLOP_TEST_PROGRAM=says_serving"});
+  const auto before = daemon_->status();
+  const ino_t good = running(before.server_pid);
+  point_at(ORLOP_OTHER_PROGRAM_PATH);
+  const auto last = upgrade("rolled_back");
+  EXPECT_THAT(last["reason"].get<std::string>(), HasSubstr("did not answer a ping"));
+  EXPECT_EQ(daemon_->status().segment, before.segment);
+  EXPECT_EQ(running(daemon_->status().server_pid), good);
+}
+
 TEST_F(Upgrade, Stop_during_an_upgrade_is_graceful) {
   start({}, {"ORLOP_TEST_PROGRAM=mute"});
   point_at(ORLOP_OTHER_PROGRAM_PATH);

@@ -3,7 +3,9 @@
 // cannot disagree about the layout.
 #include "protocol/attach/frames.h"
 
+#include <charconv>
 #include <cstring>
+#include <system_error>
 #include <type_traits>
 
 #include "base/check.h"
@@ -360,15 +362,18 @@ void describe(auto& w, F& f) {
   w.u64("control_bytes", f.control_bytes);
   w.u64("value_bytes", f.value_bytes);
   w.u64("slab_bytes", f.slab_bytes);
+  w.u64("control_inode", f.control_inode);
+  w.u64("value_inode", f.value_inode);
   w.u64("touched_bytes", f.touched_bytes);
   w.u64("huge_bytes", f.huge_bytes);
   w.text("placement", f.placement, kMaxPlacementText);
+  w.text("made_with", f.made_with, kMaxMadeWithText);
   w.count("clients", f.clients, kMaxClients);
   for (auto& client : f.clients) describe(w, client);
 }
 
 template <class Frame>
-constexpr FrameKind kKindOf = FrameKind::kStop;
+constexpr FrameKind kKindOf = FrameKind{};  // 0: no kind; write() and decode() refuse it
 template <>
 constexpr FrameKind kKindOf<AttachFrame> = FrameKind::kAttach;
 template <>
@@ -396,6 +401,7 @@ constexpr FrameKind kKindOf<LedgerFrame> = FrameKind::kLedger;
 
 template <class Frame>
 Bytes write(const Frame& frame) {
+  static_assert(kKindOf<Frame> != FrameKind{});
   Writer writer(kKindOf<Frame>);
   describe(writer, frame);
   return writer.take();
@@ -439,6 +445,22 @@ Bytes encode(const UpgradeFrame& frame) {
 }
 Bytes encode(const LedgerFrame& frame) {
   return write(frame);
+}
+
+std::vector<std::pair<int, std::uint64_t>> parse_placement(std::string_view text) {
+  std::vector<std::pair<int, std::uint64_t>> out;
+  const char* const end = text.data() + text.size();
+  for (const char* at = text.data(); at != end;) {
+    int node = 0;
+    std::uint64_t bytes = 0;
+    const auto number = std::from_chars(at, end, node);
+    if (number.ec != std::errc{} || number.ptr == end || *number.ptr != '=') break;
+    const auto size = std::from_chars(number.ptr + 1, end, bytes);
+    if (size.ec != std::errc{} || (size.ptr != end && *size.ptr != ' ')) break;
+    out.emplace_back(node, bytes);
+    at = size.ptr == end ? end : size.ptr + 1;
+  }
+  return out;
 }
 
 std::string_view to_string(UpgradeOutcome outcome) {
@@ -498,6 +520,7 @@ Result<FrameKind> frame_kind(std::span<const std::byte> frame) {
 
 template <class Frame>
 Result<Frame> decode(std::span<const std::byte> bytes) {
+  static_assert(kKindOf<Frame> != FrameKind{});
   Reader reader(bytes, kKindOf<Frame>);
   Frame frame;
   describe(reader, frame);

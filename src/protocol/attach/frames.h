@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -28,6 +29,7 @@ inline constexpr std::size_t kMaxFrameBytes = 64 * 1024;
 inline constexpr std::size_t kMaxClientName = 64;  // printable ASCII, see clean_client_name()
 inline constexpr std::size_t kMaxServerEndText = 200;
 inline constexpr std::size_t kMaxPlacementText = 1'000;
+inline constexpr std::size_t kMaxMadeWithText = 200;
 inline constexpr std::uint32_t kMaxClients = 256;  // attached at once; fd budget: 8 per client
 
 enum class FrameKind : std::uint32_t {
@@ -129,6 +131,8 @@ struct HelloFrame {
   std::string placement;  // bytes per memory node: "0=1073741824 1=1073741824"
   std::string last_end;   // how the server before ended, in words; empty: none was
 };
+// The pairs of a placement text; what is no such pair ends it.
+std::vector<std::pair<int, std::uint64_t>> parse_placement(std::string_view text);
 struct UpgradeFrame {
   UpgradeOutcome outcome = UpgradeOutcome::kNone;
   std::string from, to;  // versions; equal: the same program, which read its configuration again
@@ -152,8 +156,11 @@ struct LedgerFrame {
   std::uint32_t server = 0;       // number of the server that was given the memory; 0: none was
   std::uint32_t restarts = 0;
   std::uint64_t control_bytes = 0, value_bytes = 0, slab_bytes = 0;
+  // Inode numbers of both areas: what comes back under their names is them.
+  std::uint64_t control_inode = 0, value_inode = 0;
   std::uint64_t touched_bytes = 0, huge_bytes = 0;
   std::string placement;
+  std::string made_with;  // the settings that only new memory takes up: "memory.huge = try; ..."
   std::vector<HandOverFrame> clients;  // <= kMaxClients, by id, ascending
 };
 

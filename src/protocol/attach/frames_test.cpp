@@ -57,7 +57,10 @@ LedgerFrame ledger_frame() {
   frame.served = true;
   frame.next_client = 9;
   frame.server = 2;
+  frame.control_inode = 11;
+  frame.value_inode = 12;
   frame.placement = "0=4096";
+  frame.made_with = "memory.huge = try";
   frame.clients = {{ClientId{3}, 77, 4711, {}, "w"}, {ClientId{8}, 78, 4712, {}, ""}};
   return frame;
 }
@@ -163,12 +166,24 @@ TEST(Frames, Ledger_round_trip_keeps_every_byte) {
   const auto out = decode<LedgerFrame>(bytes);
   ASSERT_TRUE(out) << out.error().message;
   EXPECT_EQ(out->clients.size(), 2u);
+  EXPECT_EQ(out->value_inode, 12u);
+  EXPECT_EQ(out->made_with, "memory.huge = try");
   EXPECT_EQ(encode(*out), bytes);
+}
+
+TEST(Frames, Placement_is_read_as_far_as_it_makes_sense) {
+  using Pairs = std::vector<std::pair<int, std::uint64_t>>;
+  EXPECT_EQ(parse_placement(""), Pairs{});
+  EXPECT_EQ(parse_placement("0=4096 1=8192"), (Pairs{{0, 4096}, {1, 8192}}));
+  EXPECT_EQ(parse_placement("0=4096 x=1"), (Pairs{{0, 4096}}));
+  EXPECT_EQ(parse_placement("0=99999999999999999999"), Pairs{});
+  EXPECT_EQ(parse_placement("0=4096x"), Pairs{});
 }
 
 TEST(Frames, Largest_ledger_fits_a_frame) {
   LedgerFrame frame = ledger_frame();
   frame.placement.assign(kMaxPlacementText, '1');
+  frame.made_with.assign(kMaxMadeWithText, 'x');
   frame.clients.assign(kMaxClients, {ClientId{3}, 77, 4711, {}, std::string(kMaxClientName, 'x')});
   EXPECT_TRUE(decode<LedgerFrame>(encode(frame)));
 }

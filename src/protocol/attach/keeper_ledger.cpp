@@ -81,6 +81,13 @@ bool is_stored_name(std::string_view name) {
   return name.starts_with(kPrefix);
 }
 
+std::vector<std::string> areas_first(std::vector<std::string> names) {
+  std::ranges::stable_partition(names, [](const std::string& name) {
+    return name == kStoredValue || name == kStoredControl;
+  });
+  return names;
+}
+
 // ---- judgement -------------------------------------------------------------------------------
 
 Result<Adoption> judge_store(const LedgerFrame& ledger, const std::vector<std::string>& names) {

@@ -37,8 +37,8 @@ std::array<std::string, kStoredPerClient> stored_names_of(ClientId client);
 std::string stored_name_of_server(std::uint32_t server);
 // "orlop-...": ours, of this or another version.
 bool is_stored_name(std::string_view name);
-// Clients, both areas, the ledger, two servers: what the store must be able to take.
-inline constexpr std::size_t kStoreDescriptors = kStoredPerClient * kMaxClients + 5;
+// The order in which to let go of these: the two areas first, because new memory waits for theirs.
+std::vector<std::string> areas_first(std::vector<std::string> names);
 
 // ---- judgement -------------------------------------------------------------------------------
 

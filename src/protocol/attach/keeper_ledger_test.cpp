@@ -33,6 +33,12 @@ std::vector<std::string> names() {
   return out;
 }
 
+TEST(StoredNames, Areas_are_let_go_of_first) {
+  EXPECT_THAT(
+      areas_first({"orlop-client-3-memory", "orlop-control", "orlop-ledger", "orlop-value"}),
+      ElementsAre("orlop-control", "orlop-value", "orlop-client-3-memory", "orlop-ledger"));
+}
+
 TEST(JudgeStore, Everything_there_is_taken_over) {
   const auto adoption = judge_store(ledger(), names());
   ASSERT_TRUE(adoption) << adoption.error().message;

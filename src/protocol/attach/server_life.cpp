@@ -11,11 +11,14 @@ namespace orlop::protocol {
 
 namespace fx = life_effect;
 
-ServerLife::ServerLife(LifeLimits limits, std::uint32_t restarts, std::string version)
-    : limits_(limits), restarts_(restarts), version_(std::move(version)) {}
+ServerLife::ServerLife(LifeLimits limits, Before before, std::string version)
+    : limits_(limits),
+      ever_served_(before.served),
+      restarts_(before.restarts),
+      version_(std::move(version)) {}
 
 LifeEffects ServerLife::begin(MonoNs now) {
-  CHECK(state_ == State::kWaiting && !ever_served_);
+  CHECK(state_ == State::kWaiting && restart_at_ == 0, "begins once");
   LifeEffects effects;
   start(now, effects);
   return effects;
@@ -27,6 +30,7 @@ void ServerLife::start(MonoNs now, LifeEffects& effects) {
   kill_at_ = now + limits_.start_limit;
   ping_at_ = pinged_at_ = kNever;
   killed_because_.clear();
+  answered_ = false;
   effects.emplace_back(fx::Start{candidate ? Program::kCandidate : Program::kGood});
 }
 
@@ -59,12 +63,14 @@ LifeEffects ServerLife::serving(MonoNs now) {
   state_ = State::kServing;
   served_since_ = now;
   kill_at_ = kNever;
-  ping_at_ = now + limits_.ping_every;
-  return {};
+  // Its word is not enough to be adopted, and nobody waits a second longer for that than he must.
+  ping_at_ = phase_ == Phase::kTrying ? now : now + limits_.ping_every;
+  return tick(now);
 }
 
 LifeEffects ServerLife::pong(MonoNs now) {
   if (state_ != State::kServing || pinged_at_ == kNever) return {};
+  answered_ = true;
   pinged_at_ = kNever;
   ping_at_ = now + limits_.ping_every;
   return {};
@@ -194,10 +200,7 @@ void ServerLife::roll_back(std::string reason, MonoNs now, LifeEffects& effects)
 void ServerLife::succeed(MonoNs now, LifeEffects& effects) {
   effects.emplace_back(fx::Adopt{});
   backoff_ = 0;
-  const std::string from = std::exchange(version_, candidate_version_);
   finish_upgrade(UpgradeOutcome::kSucceeded, {}, now, effects);
-  upgrade_.from = from;
-  std::get<fx::Report>(effects.back()).upgrade.from = from;
 }
 
 void ServerLife::finish_upgrade(UpgradeOutcome outcome, std::string reason, MonoNs now,
@@ -210,10 +213,12 @@ void ServerLife::finish_upgrade(UpgradeOutcome outcome, std::string reason, Mono
   upgrade_.refused += outcome == UpgradeOutcome::kRefused;
   upgrade_.succeeded += outcome == UpgradeOutcome::kSucceeded;
   upgrade_.rolled_back += outcome == UpgradeOutcome::kRolledBack;
+  if (outcome == UpgradeOutcome::kSucceeded) version_ = candidate_version_;
+  // Before the next one begins, which may have its own outcome at once.
+  effects.emplace_back(fx::Report{upgrade_});
   if (std::exchange(reload_again_, false)) {
     for (LifeEffect& effect : reload_signal(now)) effects.push_back(std::move(effect));
   }
-  effects.emplace_back(fx::Report{upgrade_});
 }
 
 // ---- time ------------------------------------------------------------------------------------
@@ -228,8 +233,10 @@ LifeEffects ServerLife::tick(MonoNs now) {
   if (state_ == State::kWaiting && now >= restart_at_) start(now, effects);
   if (alive() && now >= kill_at_) kill(why_killed(), effects);
   if (state_ != State::kServing) return effects;
-  if (on_trial() && now >= served_since_ + limits_.forget_after) succeed(now, effects);
-  if (pinged_at_ != kNever && limits_.hang_limit != 0 && now >= pinged_at_ + limits_.hang_limit) {
+  if (on_trial() && answered_ && now >= served_since_ + limits_.forget_after) {
+    succeed(now, effects);
+  }
+  if (pinged_at_ != kNever && hang_limit() != kNever && now >= pinged_at_ + hang_limit()) {
     kill("hung: it did not answer a ping", effects);
   }
   if (now >= ping_at_) {
@@ -255,22 +262,23 @@ MonoNs ServerLife::next_deadline() const {
   MonoNs next = std::min(kill_at_, check_until_);
   if (state_ == State::kWaiting) next = std::min(next, restart_at_);
   if (state_ != State::kServing) return next;
-  if (on_trial()) next = std::min(next, served_since_ + limits_.forget_after);
-  if (pinged_at_ != kNever && limits_.hang_limit != 0) {
-    next = std::min(next, pinged_at_ + limits_.hang_limit);
+  if (on_trial() && answered_) next = std::min(next, served_since_ + limits_.forget_after);
+  if (pinged_at_ != kNever && hang_limit() != kNever) {
+    next = std::min(next, pinged_at_ + hang_limit());
   }
   return std::min(next, ping_at_);
+}
+
+// A server in a debugger may take for ever, a candidate may not: its upgrade would never end.
+MonoNs ServerLife::hang_limit() const {
+  if (limits_.hang_limit != 0) return limits_.hang_limit;
+  return on_trial() ? limits_.start_limit : kNever;
 }
 
 // The candidate serves, and nothing speaks against it so far.
 bool ServerLife::on_trial() const {
   return phase_ == Phase::kTrying && state_ == State::kServing && kill_at_ == kNever &&
          killed_because_.empty();
-}
-
-bool ServerLife::healthy(MonoNs now) const {
-  if (state_ != State::kServing || pinged_at_ == kNever) return true;
-  return limits_.hang_limit == 0 || now < pinged_at_ + limits_.hang_limit;
 }
 
 }  // namespace orlop::protocol

@@ -9,7 +9,9 @@
 //   * A new program that does not serve, or dies before `forget_after` of serving, is followed by
 //     the program before it, at once, on the same memory. What it says about the memory
 //     (kSegmentUnreadable) is not believed: only the good program may condemn a segment.
-//   * Every wait has a limit: check, stop, start, hang.
+//   * A new program is adopted only after it answered a ping: saying "serving" and hanging is not
+//     serving.
+//   * Every wait has a limit: check, stop, start, trial, hang.
 // Thread: none. Times: CLOCK_MONOTONIC.
 #pragma once
 
@@ -81,9 +83,14 @@ class ServerLife {
  public:
   enum class State { kWaiting, kStarting, kServing, kReplacing, kStopping, kOver };
 
-  // restarts: servers that ended before (of a keeper whose memory was taken over). version: of the
-  // program that is good from the start.
-  ServerLife(LifeLimits limits, std::uint32_t restarts, std::string version);
+  // Of a keeper before this one, whose memory was taken over: servers that ended; served: there are
+  // contents, so no server that cannot be started ends the keeper, and all of it with it.
+  struct Before {
+    std::uint32_t restarts = 0;
+    bool served = false;
+  };
+  // version: of the program that is good from the start.
+  ServerLife(LifeLimits limits, Before before, std::string version);
 
   LifeEffects begin(MonoNs now);  // once
   LifeEffects start_failed(Error error, MonoNs now);
@@ -100,14 +107,10 @@ class ServerLife {
   MonoNs next_deadline() const;  // kNever if none
 
   State state() const { return state_; }
-  bool ever_served() const { return ever_served_; }
   bool upgrading() const { return phase_ != Phase::kNone; }
   std::uint32_t restarts() const { return restarts_; }
   MonoNs restart_at() const { return restart_at_; }  // kWaiting
   const UpgradeFrame& last_upgrade() const { return upgrade_; }
-  // No server serves, or it answered the last ping that is overdue: for the service manager's
-  // watchdog.
-  bool healthy(MonoNs now) const;
 
  private:
   // Of an upgrade. kTrying: the candidate runs and has not proved itself.
@@ -126,12 +129,14 @@ class ServerLife {
   void wait_for_restart(MonoNs now);
   std::string why_killed() const;
   bool on_trial() const;
+  MonoNs hang_limit() const;
 
   LifeLimits limits_;
   State state_ = State::kWaiting;
   Phase phase_ = Phase::kNone;
   bool ever_served_ = false;
   bool reload_again_ = false;
+  bool answered_ = false;  // the server that serves, a ping
   std::uint32_t restarts_ = 0;
   std::string version_, candidate_version_;
   UpgradeFrame upgrade_;

@@ -18,7 +18,15 @@ namespace fx = life_effect;
 using State = ServerLife::State;
 
 // How a program behaves when it is run; what lies on the disk changes at random.
-enum class Behaviour { kServes, kExits, kHangsAtStart, kDiesSoon, kCondemns, kRefusedByCheck };
+enum class Behaviour {
+  kServes,
+  kExits,
+  kHangsAtStart,
+  kHangsServing,
+  kDiesSoon,
+  kCondemns,
+  kRefusedByCheck
+};
 
 class History {
  public:
@@ -45,7 +53,7 @@ class History {
 
   void something_happens() {
     const auto dice = rng_.uniform(100);
-    if (dice < 10) disk_ = static_cast<Behaviour>(rng_.uniform(6));
+    if (dice < 10) disk_ = static_cast<Behaviour>(rng_.uniform(7));
     if (dice < 12) execute(life_.reload_signal(now_));
     if (checking_ && dice < 60) finish_check();
     if (!server_) return;
@@ -66,6 +74,10 @@ class History {
       case Behaviour::kCondemns:
         return end(ServerEnd::kSegmentUnreadable);
       case Behaviour::kHangsAtStart:
+        now_ += 10 * kNsPerSecond;
+        return;
+      case Behaviour::kHangsServing:
+        if (fresh) return execute(life_.serving(now_));
         now_ += 10 * kNsPerSecond;
         return;
       case Behaviour::kDiesSoon:
@@ -101,7 +113,11 @@ class History {
         candidate_ = disk_;
       }
       if (std::holds_alternative<fx::EndCheck>(effect)) checking_ = false;
-      if (std::holds_alternative<fx::Adopt>(effect)) good_ = candidate_;
+      if (std::holds_alternative<fx::Adopt>(effect)) {
+        good_ = candidate_;
+        if (good_ == Behaviour::kHangsServing)
+          break_rule("a program that answers nobody is adopted");
+      }
       if (std::holds_alternative<fx::Over>(effect)) over_ = true;
       if (std::holds_alternative<fx::NewMemory>(effect) &&
           (last_program_ != Program::kGood || last_end_ != ServerEnd::kSegmentUnreadable)) {
@@ -146,7 +162,7 @@ class History {
 
   Rng rng_;
   MonoNs now_ = 1;
-  ServerLife life_{{}, 0, "v0"};
+  ServerLife life_{{}, {}, "v0"};
   Behaviour disk_ = Behaviour::kServes, good_ = Behaviour::kServes;
   Behaviour candidate_ = Behaviour::kServes;
   std::optional<Server> server_;

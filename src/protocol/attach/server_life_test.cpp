@@ -37,7 +37,7 @@ std::string names(const LifeEffects& effects) {
 
 // A life whose first server serves well, at time 10 s.
 ServerLife serving_life() {
-  ServerLife life({}, 0, "1.0");
+  ServerLife life({}, {}, "1.0");
   EXPECT_EQ(names(life.begin(0)), "start:good");
   EXPECT_EQ(names(life.serving(0)), "");
   for (MonoNs now = kSecond; now <= 10 * kSecond; now += kSecond) {
@@ -57,7 +57,7 @@ ServerLife trying_life() {
 }
 
 TEST(ServerLife, First_restart_is_immediate_then_backs_off) {
-  ServerLife life({}, 0, "1.0");
+  ServerLife life({}, {}, "1.0");
   life.begin(0);
   EXPECT_EQ(names(life.ended(ServerEnd::kOther, 0)), "");
   EXPECT_EQ(names(life.tick(0)), "start:good");
@@ -75,7 +75,7 @@ TEST(ServerLife, First_restart_is_immediate_then_backs_off) {
 }
 
 TEST(ServerLife, Served_for_a_second_restarts_at_once_again) {
-  ServerLife life({}, 0, "1.0");
+  ServerLife life({}, {}, "1.0");
   life.begin(0);
   life.ended(ServerEnd::kOther, 0);
   life.tick(0);
@@ -85,7 +85,7 @@ TEST(ServerLife, Served_for_a_second_restarts_at_once_again) {
 }
 
 TEST(ServerLife, Configuration_refused_at_the_first_start_ends_the_keeper) {
-  ServerLife life({}, 0, "1.0");
+  ServerLife life({}, {}, "1.0");
   life.begin(0);
   EXPECT_EQ(names(life.ended(ServerEnd::kBadConfiguration, 0)), "failed");
   EXPECT_EQ(life.state(), State::kOver);
@@ -121,8 +121,7 @@ TEST(ServerLife, Server_that_ended_its_socket_gets_a_moment_a_broken_one_none) {
 TEST(ServerLife, Hung_server_is_killed_and_a_start_that_takes_for_ever_too) {
   ServerLife life = serving_life();
   EXPECT_EQ(names(life.tick(11 * kSecond)), "ping");
-  EXPECT_TRUE(life.healthy(40 * kSecond));
-  EXPECT_FALSE(life.healthy(41 * kSecond));
+  EXPECT_EQ(names(life.tick(41 * kSecond - 1)), "");
   EXPECT_EQ(names(life.tick(41 * kSecond)), "kill");
   EXPECT_EQ(names(life.tick(50 * kSecond)), "");  // once
   life.ended(ServerEnd::kOther, 50 * kSecond);
@@ -132,7 +131,9 @@ TEST(ServerLife, Hung_server_is_killed_and_a_start_that_takes_for_ever_too) {
 
 TEST(ServerLife, Upgrade_succeeds_when_the_new_server_has_served_for_a_second) {
   ServerLife life = trying_life();
-  EXPECT_EQ(names(life.serving(11 * kSecond)), "");
+  EXPECT_EQ(names(life.serving(11 * kSecond)), "ping");
+  EXPECT_EQ(names(life.pong(11 * kSecond)), "");
+  EXPECT_EQ(life.next_deadline(), 12 * kSecond);
   EXPECT_EQ(names(life.tick(12 * kSecond)), "adopt succeeded ping");
   EXPECT_EQ(life.last_upgrade().from, "1.0");
   EXPECT_EQ(life.last_upgrade().to, "1.1");
@@ -203,6 +204,53 @@ TEST(ServerLife, Candidate_whose_link_ended_is_not_adopted) {
             "start:good discard rolled_back");
 }
 
+// It said that it serves, and answers nothing.
+TEST(ServerLife, Candidate_that_answers_no_ping_is_not_adopted) {
+  ServerLife life = trying_life();
+  EXPECT_EQ(names(life.serving(11 * kSecond)), "ping");
+  EXPECT_EQ(names(life.tick(40 * kSecond)), "");
+  EXPECT_EQ(life.next_deadline(), 41 * kSecond);
+  EXPECT_EQ(names(life.tick(41 * kSecond)), "kill");
+  EXPECT_EQ(names(life.ended(ServerEnd::kOther, 41 * kSecond)), "start:good discard rolled_back");
+  EXPECT_THAT(life.last_upgrade().reason, HasSubstr("did not answer a ping"));
+}
+
+// Even where a server may stand in a debugger for ever.
+TEST(ServerLife, Trial_ends_without_a_hang_limit_too) {
+  ServerLife life({.hang_limit = 0}, {}, "1.0");
+  life.begin(0);
+  life.serving(0);
+  EXPECT_EQ(names(life.tick(kSecond)), "ping");
+  EXPECT_EQ(names(life.tick(1'000 * kSecond)), "");
+  life.reload_signal(1'000 * kSecond);
+  life.checked({true, "1.1", {}}, 1'000 * kSecond);
+  life.ended(ServerEnd::kOther, 1'000 * kSecond);
+  EXPECT_EQ(names(life.serving(1'000 * kSecond)), "ping");
+  EXPECT_EQ(names(life.tick(1'120 * kSecond - 1)), "");
+  EXPECT_EQ(names(life.tick(1'120 * kSecond)), "kill");
+}
+
+// A keeper that took over has contents to lose, though no server of its own has served yet.
+TEST(ServerLife, Taken_over_segment_is_served_whatever_its_first_server_does) {
+  const auto taken_over = [] {
+    ServerLife life({}, {4, true}, "1.0");
+    EXPECT_EQ(names(life.begin(0)), "start:good");
+    return life;
+  };
+  ServerLife not_started = taken_over();
+  EXPECT_EQ(names(not_started.start_failed({ErrorCode::kSystem, "fork"}, 0)), "");
+  EXPECT_EQ(not_started.state(), State::kWaiting);
+  EXPECT_EQ(names(not_started.tick(5 * kSecond)), "start:good");
+  ServerLife refused = taken_over();
+  EXPECT_EQ(names(refused.ended(ServerEnd::kBadConfiguration, 0)), "");
+  EXPECT_EQ(names(refused.tick(0)), "start:good");
+  EXPECT_EQ(refused.restarts(), 5u);
+  // A new one's is over: nothing can be lost, and somebody should see it.
+  ServerLife fresh({}, {}, "1.0");
+  fresh.begin(0);
+  EXPECT_EQ(names(fresh.start_failed({ErrorCode::kSystem, "fork"}, 0)), "failed");
+}
+
 TEST(ServerLife, Old_server_that_does_not_stop_is_killed) {
   ServerLife life = serving_life();
   life.reload_signal(10 * kSecond);
@@ -230,11 +278,12 @@ TEST(ServerLife, Second_hang_up_signal_is_carried_out_after_the_first) {
   ServerLife life = serving_life();
   life.reload_signal(10 * kSecond);
   EXPECT_EQ(names(life.reload_signal(10 * kSecond)), "");
-  EXPECT_EQ(names(life.checked({false, {}, "no"}, 10 * kSecond)), "discard check refused");
+  EXPECT_EQ(names(life.checked({false, {}, "no"}, 10 * kSecond)), "discard refused check");
   ServerLife trying = trying_life();
   EXPECT_EQ(names(trying.reload_signal(10 * kSecond)), "");
   trying.serving(10 * kSecond);
-  EXPECT_EQ(names(trying.tick(11 * kSecond)), "adopt check succeeded ping");
+  trying.pong(10 * kSecond);
+  EXPECT_EQ(names(trying.tick(11 * kSecond)), "adopt succeeded check ping");
 }
 
 TEST(ServerLife, Stop_signal_ends_an_upgrade_at_every_point) {
