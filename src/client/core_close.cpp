@@ -51,7 +51,7 @@ ClientCore::ClientCore(ClientOptions options)
     : options_(std::move(options)),
       socket_path_(socket_path_of(options_)),
       serial_(g_serials.fetch_add(1) + 1),
-      spin_(runtime::AdaptiveSpin::for_cpus(cpu_count(), client::kMaxSpin)) {
+      spin_(runtime::AdaptiveSpin::for_cpus(cpu_count())) {
   options_.name = protocol::clean_client_name(
       options_.name.empty() ? ::program_invocation_short_name : options_.name);
 }

@@ -44,10 +44,6 @@ inline constexpr std::uint64_t kTimedGets = 8;          // power of two
 // Longest space wait asked of the node; it uses min(this, its own limit).
 inline constexpr MonoNs kSpaceWait = 10 * kNsPerMs;
 
-// Longest look for an answer before sleep: a sleeping node has to wake up first (60 us on another
-// halted core), and to be asleep when its answer comes costs as much again.
-inline constexpr MonoNs kMaxSpin = 100 * kNsPerUs;
-
 // Ledger chunks that a thread keeps when it has no pins.
 inline constexpr std::uint32_t kKeptChunks = 4;
 

@@ -38,6 +38,7 @@ struct ServedClient {
   bool dead = false;                  // the machine knows
   bool unproved = false;          // no pidfd to be had (unsafe_no_pidfd): hang-up counts as death
   bool wake = false;              // got answers since its doorbell was looked after
+  MonoNs asked_at = 0;            // the last turn in which it had asked something; 0: never
   std::vector<OpenRequest> open;  // at most kRingCells - 1, oldest first
 
   void start_serving(std::uint32_t generation) {

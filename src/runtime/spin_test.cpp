@@ -24,10 +24,19 @@ TEST(AdaptiveSpin, Short_sleeps_raise_and_long_ones_lower_the_budget) {
   EXPECT_EQ(spin.budget_ns(), AdaptiveSpin::kLeastNs);
 }
 
-TEST(AdaptiveSpin, Budget_stays_below_the_most_that_was_asked_for) {
-  AdaptiveSpin spin = AdaptiveSpin::for_cpus(8, 20 * kNsPerUs);
+TEST(AdaptiveSpin, Budget_stays_below_two_wake_ups) {
+  AdaptiveSpin spin = AdaptiveSpin::for_cpus(8);
   for (int i = 0; i < 20; ++i) spin.hit();
-  EXPECT_EQ(spin.budget_ns(), 20 * kNsPerUs);
+  EXPECT_EQ(spin.budget_ns(), 2 * kWakeUpNs);
+}
+
+TEST(ActiveClients, Asked_lately_or_never) {
+  constexpr MonoNs kNow = 100 * kNsPerSecond;
+  EXPECT_FALSE(is_active(0, kNow));
+  EXPECT_FALSE(is_active(0, kActiveFor / 2)) << "never is not just after the machine's start";
+  EXPECT_TRUE(is_active(kNow, kNow));
+  EXPECT_TRUE(is_active(kNow - kActiveFor + 1, kNow));
+  EXPECT_FALSE(is_active(kNow - kActiveFor, kNow));
 }
 
 // The other side waits for our core: every sleep is short, no spin ever hits.
@@ -47,7 +56,7 @@ TEST(AdaptiveSpin, Shared_core_costs_less_than_two_percent) {
 TEST(AdaptiveSpin, First_hit_after_a_pause_ends_the_pauses) {
   AdaptiveSpin spin = AdaptiveSpin::for_cpus(2);
   for (int i = 0; i < 5'000; ++i) spin.missed(kNsPerUs);
-  for (int i = 0; i < 2'000 && spin.budget_ns() == 0; ++i) spin.missed(kNsPerUs);
+  for (int i = 0; i < 3'000 && spin.budget_ns() == 0; ++i) spin.missed(kNsPerUs);
   ASSERT_EQ(spin.budget_ns(), AdaptiveSpin::kMostNs);
   spin.hit();
   EXPECT_EQ(spin.budget_ns(), AdaptiveSpin::kMostNs);
