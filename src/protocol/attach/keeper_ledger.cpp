@@ -82,9 +82,10 @@ bool is_stored_name(std::string_view name) {
 }
 
 std::vector<std::string> areas_first(std::vector<std::string> names) {
-  std::ranges::stable_partition(names, [](const std::string& name) {
-    return name == kStoredValue || name == kStoredControl;
-  });
+  // Not std::stable_partition: Clang calls what libstdc++ 12 has in it deprecated.
+  auto front = names.begin();
+  for (auto at = names.begin(); at != names.end(); ++at)
+    if (*at == kStoredValue || *at == kStoredControl) std::rotate(front++, at, at + 1);
   return names;
 }
 
