@@ -21,9 +21,9 @@ constexpr char kMetricsType[] = "text/plain; version=0.0.4; charset=utf-8";
 
 class AdminServer::Http : public httplib::Server {
  public:
-  Http(FileDescriptor socket, runtime::SnapshotPort& port, runtime::InspectPort& inspections,
+  Http(FileDescriptor socket, runtime::AdminPorts& ports,
        std::vector<std::pair<std::string, std::string>> configuration)
-      : port_(port), inspections_(inspections), configuration_(std::move(configuration)) {
+      : ports_(ports), configuration_(std::move(configuration)) {
     new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
     set_keep_alive_max_count(100);
     set_read_timeout(5);
@@ -46,7 +46,7 @@ class AdminServer::Http : public httplib::Server {
   template <class Render>
   void serve(const char* path, const char* type, Render render) {
     Get(path, [this, type, render](const httplib::Request&, httplib::Response& response) {
-      const Snapshot snapshot = port_.take(kSnapshotLimit);
+      const Snapshot snapshot = ports_.snapshots.take(kAnswerLimit);
       if (snapshot == nullptr) {
         response.status = 503;
         response.set_content("the server does not answer\n", "text/plain");
@@ -63,10 +63,13 @@ class AdminServer::Http : public httplib::Server {
     serve("/status.json", "application/json", [this](const runtime::NodeSnapshot& snapshot) {
       return status_json(snapshot, read_process_memory(snapshot.keeper_pid), configuration_);
     });
-    serve("/healthz", "text/plain", [](const runtime::NodeSnapshot&) { return "ok\n"; });
+    Get("/healthz", [this](const httplib::Request&, httplib::Response& response) {
+      const bool answers = ports_.health.take(kAnswerLimit) != nullptr;
+      response.status = answers ? 200 : 503;
+      response.set_content(answers ? "ok\n" : "the server does not answer\n", "text/plain");
+    });
     Get("/readyz", [this](const httplib::Request&, httplib::Response& response) {
-      const Snapshot snapshot = port_.take(kSnapshotLimit);
-      const char* const why = why_not_ready(snapshot.get());
+      const char* const why = why_not_ready(ports_.health.take(kAnswerLimit).get());
       response.status = why == nullptr ? 200 : 503;
       response.set_content(why == nullptr ? "ready\n" : "not ready: " + std::string(why) + "\n",
                            "text/plain");
@@ -77,10 +80,10 @@ class AdminServer::Http : public httplib::Server {
   }
 
   // Null: it is ready.
-  static const char* why_not_ready(const runtime::NodeSnapshot* snapshot) {
-    if (snapshot == nullptr) return "the server does not answer";
-    if (snapshot->stopping) return "stopping";
-    if (snapshot->gauges.draining) return "draining, new puts are not admitted";
+  static const char* why_not_ready(const runtime::NodeHealth* health) {
+    if (health == nullptr) return "the server does not answer";
+    if (health->stopping) return "stopping";
+    if (health->draining) return "draining, new puts are not admitted";
     return nullptr;
   }
 
@@ -92,22 +95,20 @@ class AdminServer::Http : public httplib::Server {
     };
     const auto question = parse_inspection(what, parameters);
     if (!question) return refuse(question.error());
-    const auto answer = inspections_.ask(*question, kSnapshotLimit);
+    const auto answer = runtime::ask_whole(ports_.inspections, *question, kAnswerLimit);
     if (!answer) return refuse(answer.error());
     response.set_content(inspection_json(*answer), "application/json");
   }
 
-  runtime::SnapshotPort& port_;
-  runtime::InspectPort& inspections_;
+  runtime::AdminPorts& ports_;
   std::vector<std::pair<std::string, std::string>> configuration_;
   std::thread thread_;
 };
 
-AdminServer::AdminServer(FileDescriptor socket, runtime::SnapshotPort& port,
-                         runtime::InspectPort& inspections,
+AdminServer::AdminServer(FileDescriptor socket, runtime::AdminPorts& ports,
                          std::vector<std::pair<std::string, std::string>> configuration) {
   if (!socket) return;
-  http_ = std::make_unique<Http>(std::move(socket), port, inspections, std::move(configuration));
+  http_ = std::make_unique<Http>(std::move(socket), ports, std::move(configuration));
 }
 
 AdminServer::~AdminServer() = default;

@@ -2,10 +2,10 @@
 // HTTP for people and monitors: /metrics, /healthz, /readyz, /status.json, /inspect/...
 // (inspect_json.h). Nothing here changes the node: whoever reaches the address may only look.
 //
-// Runs on threads of its own over the keeper's listening socket; everything it shows is a snapshot
-// that the server's thread made (runtime/snapshot.h). A server that does not answer within
-// kSnapshotLimit is not healthy.
-// Thread: made and ended by the server's main thread.
+// Runs on threads of its own over the keeper's listening socket; everything it shows was made by
+// the server's thread (runtime/admin_ports.h). A server that does not answer within kAnswerLimit is
+// not healthy; whether it does never depends on its clients. Thread: made and ended by the server's
+// main thread.
 #pragma once
 
 #include <memory>
@@ -15,17 +15,16 @@
 
 #include "base/ids.h"
 #include "platform/file_descriptor.h"
-#include "runtime/inspect_port.h"
-#include "runtime/snapshot.h"
+#include "runtime/admin_ports.h"
 
 namespace orlop::node {
 
-inline constexpr MonoNs kSnapshotLimit = 2 * kNsPerSecond;
+inline constexpr MonoNs kAnswerLimit = 2 * kNsPerSecond;
 
 class AdminServer {
  public:
-  // socket: may be none, then nothing is served. The ports outlive this object.
-  AdminServer(FileDescriptor socket, runtime::SnapshotPort& port, runtime::InspectPort& inspections,
+  // socket: may be none, then nothing is served. ports: outlive this object.
+  AdminServer(FileDescriptor socket, runtime::AdminPorts& ports,
               std::vector<std::pair<std::string, std::string>> configuration);
   // Ends the listening socket for all who hold it (a graceful stop ends the keeper too). A server
   // that ends otherwise leaves it to the kernel, so that the next one can use it.

@@ -195,7 +195,7 @@ Json to_json(const protocol::KeyFacts& facts) {
   }
   if (!facts.slot) return out;
   for (const SlotId member : facts.members) members.push_back(member.value);
-  for (const auto& holder : facts.pinned_by) {
+  for (const auto& holder : facts.holders.clients) {
     pinned_by.push_back(
         {{"client", holder.client.value}, {"name", holder.name}, {"pages", holder.pages}});
   }
@@ -223,9 +223,9 @@ Json to_json(const protocol::ClientFacts& facts) {
                     {"open_slots", put.open_slots},
                     {"open_groups", put.open_groups}});
   }
-  for (const auto& pin : facts.pins)
+  for (const auto& pin : facts.held.by_row)
     pins.push_back({{"row", id_or_null(pin.row)}, {"pages", pin.pages}, {"bytes", pin.bytes}});
-  for (const auto& page : facts.pages) {
+  for (const auto& page : facts.held.some) {
     Json one = {
         {"slot", page.slot.value}, {"generation", page.generation.value}, {"valid", page.valid}};
     if (page.valid) {
@@ -244,12 +244,20 @@ Json to_json(const protocol::ClientFacts& facts) {
           {"prepared_bytes", facts.prepared_bytes},
           {"open_puts", facts.open_puts},
           {"waiting_puts", facts.waiting_puts},
-          {"held_pages", facts.held_pages},
-          {"held_bytes", facts.held_bytes},
+          {"held_pages", facts.held.pages},
+          {"held_bytes", facts.held.bytes},
           {"false_mismatches", facts.false_mismatches},
           {"puts", puts},
           {"held_by_namespace", pins},
           {"pages", pages}};
+}
+
+// Parts of other answers; nobody asks for them over HTTP.
+Json to_json(const protocol::Holders&) {
+  return Json::object();
+}
+Json to_json(const protocol::Held&) {
+  return Json::object();
 }
 
 Json to_json(const Error& error) {

@@ -118,7 +118,7 @@ TEST(InspectJson, A_key_being_written_is_not_present_but_has_a_slot) {
 TEST(InspectJson, Names_that_are_no_text_do_not_break_the_answer) {
   protocol::ClientFacts facts;
   facts.name = "bad\xff\n\"name";
-  facts.pins.push_back({.row = NamespaceRow{1}, .pages = 2, .bytes = 8'192});
+  facts.held.by_row.push_back({.row = NamespaceRow{1}, .pages = 2, .bytes = 8'192});
   const Json json = Json::parse(inspection_json(facts));
   EXPECT_THAT(json["name"].get<std::string>(), HasSubstr("bad"));
   EXPECT_EQ(json["held_by_namespace"][0]["bytes"], 8'192);

@@ -54,7 +54,7 @@ class MetricFamilies {
     prometheus::ClientMetric metric;
     std::uint64_t below = 0;
     for (std::size_t i = 0; i < latency.counts.size(); ++i) {
-      below += latency.counts[i];
+      below = segment::saturated_sum(below, latency.counts[i]);
       const MonoNs bound = segment::latency_bound(i);
       metric.histogram.bucket.push_back({below, bound == kNever
                                                     ? std::numeric_limits<double>::infinity()

@@ -69,11 +69,9 @@ int run_server(const NodeOptions& options, int keeper_fd) {
            {"slots_doomed", report.recovery.slots_doomed},
            {"prepared_kept", report.recovery.prepared_kept},
            {"prepared_freed", report.recovery.prepared_freed});
-  AdminServer admin((*loop)->take_admin_socket(), (*loop)->snapshots(), (*loop)->inspections(),
-                    effective(options));
+  AdminServer admin((*loop)->take_admin_socket(), (*loop)->ports(), effective(options));
   const auto ran = (*loop)->run();
-  (*loop)->snapshots().close();  // so that the admin's threads do not wait for us
-  (*loop)->inspections().close();
+  (*loop)->ports().close();  // so that the admin's threads do not wait for us
   if (!ran) LOG_ERROR("server_failed", {"error", ran.error().message});
   // Without destructors, also after "stop", which may be for an upgrade: the admin server would end
   // the listening socket that the next server needs.

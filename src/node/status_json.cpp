@@ -153,14 +153,6 @@ Json recovery_json(const runtime::NodeSnapshot& s) {
           {"retiring_restored", s.recovery.retiring_restored}};
 }
 
-Json latency_json(const Histogram& step) {
-  return {{"count", step.count()},
-          {"p50_us", static_cast<double>(step.percentile(50)) / 1e3},
-          {"p95_us", static_cast<double>(step.percentile(95)) / 1e3},
-          {"p99_us", static_cast<double>(step.percentile(99)) / 1e3},
-          {"max_us", static_cast<double>(step.max()) / 1e3}};
-}
-
 }  // namespace
 
 const char* slot_state_name(int state) {
@@ -220,7 +212,7 @@ std::string status_json(const runtime::NodeSnapshot& s, const ProcessMemory& mem
                     {"clients", clients},
                     {"namespaces", namespaces},
                     {"counters", counters_json(s)},
-                    {"step_latency", latency_json(s.loop.step_ns)},
+                    {"step_latency", latency_json(s.loop.steps)},
                     {"recovery", recovery_json(s)},
                     {"configuration", values}};
   // Names come from clients: bytes that are no UTF-8 are replaced, never an exception.

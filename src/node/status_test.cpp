@@ -31,7 +31,6 @@ runtime::NodeSnapshot sample() {
   s.counters.outcomes[static_cast<int>(Outcome::kStored)] = 5;
   s.loop.requests[static_cast<int>(protocol::RequestCode::kPutStart)] = 9;
   s.loop.refused[static_cast<int>(ErrorCode::kAbiMismatch)] = 1;
-  s.loop.step_ns.record(1000);
   s.loop.steps.record(1000);
   s.traffic.gets = 11;
   s.traffic.misses[static_cast<int>(MissReason::kNotFound)] = 3;
@@ -113,6 +112,19 @@ TEST(Metrics, Values_are_told) {
   }
 }
 
+// Clients write their buckets themselves. Prometheus takes a falling bucket for a broken histogram.
+TEST(Metrics, Buckets_of_a_histogram_never_fall_whatever_clients_count) {
+  runtime::NodeSnapshot s = sample();
+  s.traffic.get = {};
+  s.traffic.get.counts[2] = ~std::uint64_t{0};
+  s.traffic.get.counts[3] = 7;
+  const std::string text = metrics_text(s, {});
+  // 2^64 - 1 as a double.
+  EXPECT_THAT(text, HasSubstr("orlop_get_seconds_bucket{le=\"1.024e-06\"} 18446744073709551615"));
+  EXPECT_THAT(text, HasSubstr("orlop_get_seconds_bucket{le=\"+Inf\"} 18446744073709551615"));
+  EXPECT_THAT(text, HasSubstr("orlop_get_seconds_count 18446744073709551615"));
+}
+
 TEST(StatusJson, Is_json_whatever_the_names) {
   const auto json =
       nlohmann::json::parse(status_json(sample(), {}, {{"memory.capacity", "1 GiB"}}));
@@ -126,6 +138,9 @@ TEST(StatusJson, Is_json_whatever_the_names) {
   EXPECT_EQ(json["oldest_read_plan_seconds"], 2);
   EXPECT_EQ(json["clients"][0]["keys_hit"], 6);
   EXPECT_EQ(json["clients"][0]["get_latency"]["count"], 0);
+  EXPECT_EQ(json["step_latency"]["count"], 1);
+  EXPECT_GE(json["step_latency"]["p50_us"], 0.5);
+  EXPECT_LE(json["step_latency"]["p50_us"], 2.0);
   EXPECT_EQ(json["traffic"]["gets"], 11);
   EXPECT_EQ(json["traffic"]["misses"]["not_found"], 3);
   EXPECT_FALSE(json["traffic"]["misses"].contains("none"));

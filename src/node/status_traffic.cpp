@@ -30,13 +30,6 @@ Json misses_json(const segment::ReportCounters& c) {
   return by_name<MissReason>(c.misses, 1);
 }
 
-Json latency_json(const segment::LatencyCounts& latency) {
-  const auto us = [&](double percent) {
-    return static_cast<double>(latency.percentile(percent)) / 1e3;
-  };
-  return {{"count", latency.count()}, {"p50_us", us(50)}, {"p95_us", us(95)}, {"p99_us", us(99)}};
-}
-
 void add_counts(Json& to, const segment::ReportCounters& c) {
   to["gets"] = c.gets;
   to["keys_asked"] = c.keys_asked;
@@ -57,6 +50,13 @@ Json since(MonoNs then, MonoNs now) {
 }
 
 }  // namespace
+
+Json latency_json(const segment::LatencyCounts& latency) {
+  const auto us = [&](double percent) {
+    return static_cast<double>(latency.percentile(percent)) / 1e3;
+  };
+  return {{"count", latency.count()}, {"p50_us", us(50)}, {"p95_us", us(95)}, {"p99_us", us(99)}};
+}
 
 void add_client_traffic(Json& to, const protocol::ClientGauges& client) {
   to["attached_seconds"] = seconds(client.attached_for);

@@ -19,5 +19,7 @@ void add_namespace_traffic(nlohmann::ordered_json& to, const runtime::NamespaceI
                            MonoNs now);
 // Sum over all clients since this server's start, those that left included.
 nlohmann::ordered_json traffic_json(const runtime::NodeSnapshot& snapshot);
+// Percentiles are within a factor of two (segment/report_counters.h).
+nlohmann::ordered_json latency_json(const segment::LatencyCounts& latency);
 
 }  // namespace orlop::node

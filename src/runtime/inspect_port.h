@@ -4,7 +4,8 @@
 //
 // Every question has its own answer. At most kMaxQuestions wait and at most kQuestionsPerRound are
 // answered in one round, each bounded by itself, so nobody's puts wait long.
-// Thread: ask() any but the server's; serve() the server's only; close() any.
+// Thread: ask() any but the server's; serve() the server's only; close() any. The destructor
+// closes, and waits until those inside have left.
 #pragma once
 
 #include <condition_variable>
@@ -31,6 +32,9 @@ class InspectPort {
 
   // wake: rung when a question waits; outlives this object.
   explicit InspectPort(const EventFd& wake) : wake_(wake) {}
+  ~InspectPort();
+  InspectPort(const InspectPort&) = delete;
+  InspectPort& operator=(const InspectPort&) = delete;
 
   // Errors: the machine's (kInvalidArgument); kLimit (too many wait), kDeadline (the server is
   // stuck), kClosed (it stops).
@@ -51,7 +55,14 @@ class InspectPort {
   std::mutex mutex_;
   std::condition_variable answered_;
   std::deque<std::shared_ptr<Entry>> waiting_;
+  unsigned inside_ = 0;  // askers that wait
   bool closed_ = false;
 };
+
+// The answer with all its parts (Holders, Held), each asked for in its turn; the node works on in
+// between. Errors: of ask(); kDeadline also if the ledgers are so large that the time is over.
+Result<protocol::InspectAnswer> ask_whole(InspectPort& port,
+                                          const protocol::InspectQuestion& question,
+                                          MonoNs timeout_ns);
 
 }  // namespace orlop::runtime

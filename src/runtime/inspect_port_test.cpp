@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -25,7 +26,7 @@ protocol::InspectQuestion about(std::uint32_t client) {
 }
 protocol::InspectAnswer answer_for(const protocol::InspectQuestion& question) {
   protocol::ClientFacts facts;
-  facts.held_pages = client_of(question);
+  facts.held.pages = client_of(question);
   return facts;
 }
 
@@ -67,7 +68,7 @@ TEST(InspectPort, Everybody_gets_the_answer_to_his_own_question) {
     askers.emplace_back([&, asker] {
       for (std::uint32_t i = 0; i < 200; ++i) {
         const auto answer = p.port.ask(about(asker * 1'000 + i), kLong);
-        if (!answer || std::get<protocol::ClientFacts>(*answer).held_pages != asker * 1'000 + i)
+        if (!answer || std::get<protocol::ClientFacts>(*answer).held.pages != asker * 1'000 + i)
           ++wrong;
       }
     });
@@ -135,6 +136,80 @@ TEST(InspectPort, A_round_answers_a_few_and_rings_for_the_next) {
   for (std::thread& thread : askers) thread.join();
   EXPECT_EQ(got.load(), kMaxQuestions);
   EXPECT_GE(rounds, kMaxQuestions / kQuestionsPerRound);
+}
+
+TEST(InspectPort, A_whole_answer_is_asked_for_part_by_part) {
+  Port p;
+  std::atomic<unsigned> asked{0};
+  std::atomic<bool> stop{false};
+  std::thread server([&] {
+    while (!stop.load()) {
+      if (!rung(p.bell, 10 * kNsPerMs)) continue;
+      p.bell.drain();
+      p.port.serve([&](const protocol::InspectQuestion& question) -> protocol::InspectAnswer {
+        ++asked;
+        const auto* rest = std::get_if<protocol::question::Held>(&question);
+        const std::uint32_t chunk = rest == nullptr ? 0 : rest->chunk;
+        protocol::Held part;
+        part.pages = 10;
+        if (chunk < 5) part.next = protocol::question::Held{ClientId{1}, chunk + 1};
+        if (rest != nullptr) return part;
+        protocol::ClientFacts facts;
+        facts.held = part;
+        return facts;
+      });
+    }
+  });
+  const auto whole = ask_whole(p.port, about(1), kLong);
+  ASSERT_TRUE(whole.has_value());
+  const auto& held = std::get<protocol::ClientFacts>(*whole).held;
+  EXPECT_EQ(held.pages, 60u);
+  EXPECT_FALSE(held.next.has_value());
+  EXPECT_EQ(asked.load(), 6u);
+  stop.store(true);
+  server.join();
+}
+
+TEST(InspectPort, A_whole_answer_that_never_ends_is_a_deadline) {
+  Port p;
+  std::atomic<bool> stop{false};
+  std::thread server([&] {
+    while (!stop.load()) {
+      if (!rung(p.bell, 10 * kNsPerMs)) continue;
+      p.bell.drain();
+      p.port.serve([&](const protocol::InspectQuestion& question) -> protocol::InspectAnswer {
+        protocol::Holders part;
+        part.next = protocol::question::Holders{};
+        if (std::holds_alternative<protocol::question::Holders>(question)) return part;
+        protocol::KeyFacts facts;
+        facts.holders = part;
+        return facts;
+      });
+    }
+  });
+  const auto whole = ask_whole(p.port, protocol::question::Key{}, 50 * kNsPerMs);
+  ASSERT_FALSE(whole.has_value());
+  EXPECT_EQ(whole.error().code, ErrorCode::kDeadline);
+  stop.store(true);
+  server.join();
+}
+
+TEST(InspectPort, Its_end_lets_those_inside_go_first) {
+  auto bell = *EventFd::create();
+  auto port = std::make_unique<InspectPort>(bell);
+  std::vector<std::thread> askers;
+  for (std::uint32_t i = 0; i < kMaxQuestions; ++i) {
+    askers.emplace_back([&, i, &port = *port] {
+      auto answer = port.ask(about(i), kLong);
+      // The probe below took the last place for a moment.
+      while (answer.error().code == ErrorCode::kLimit) answer = port.ask(about(i), kLong);
+      EXPECT_EQ(answer.error().code, ErrorCode::kClosed);
+    });
+  }
+  // Full when a further question is refused: then all are inside.
+  while (port->ask(about(99), 1).error().code != ErrorCode::kLimit) std::this_thread::yield();
+  port.reset();
+  for (std::thread& asker : askers) asker.join();
 }
 
 TEST(InspectPort, Close_ends_those_who_wait_and_those_who_come) {

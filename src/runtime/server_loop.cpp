@@ -4,31 +4,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <sstream>
 #include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "platform/clock.h"
+#include "platform/pause_point.h"
 
 namespace orlop::runtime {
 
 using protocol::FrameKind;
-
-namespace {
-
-// "0=123 1=456"; what is no such pair is left out.
-std::vector<std::pair<int, std::uint64_t>> parse_placement(const std::string& text) {
-  std::vector<std::pair<int, std::uint64_t>> out;
-  std::istringstream in(text);
-  int node = 0;
-  char equals = 0;
-  std::uint64_t bytes = 0;
-  while (in >> node >> equals >> bytes) out.emplace_back(node, bytes);
-  return out;
-}
-
-}  // namespace
 
 ServerLoop::ServerLoop(const ServerConfig& config, ServerStart start)
     : config_(config),
@@ -42,7 +27,7 @@ ServerLoop::ServerLoop(const ServerConfig& config, ServerStart start)
       spin_(config.spin_ns ? AdaptiveSpin(*config.spin_ns) : AdaptiveSpin::for_cpus(cpus_)) {}
 
 ServerLoop::~ServerLoop() {
-  snapshots_.close();
+  ports_.close();  // nobody waits for what nobody answers any more
   verifier_.reset();
 }
 
@@ -72,6 +57,7 @@ Result<void> ServerLoop::start_machine() {
                        segment::ChannelView::over(channel.files.mapping.span(), channel.geometry),
                        channel.frame.name});
   }
+  PAUSE_POINT(kServerStarting);
   auto machine =
       hello_.cold
           ? protocol::NodeMachine::cold(segment_.area, config_.node, hello_.incarnation, now_)
@@ -80,6 +66,7 @@ Result<void> ServerLoop::start_machine() {
   if (!machine) return std::unexpected<Error>(machine.error());
   machine_ = std::move(*machine);
   start_report_.took_ns = monotonic_ns() - server_started_;
+  PAUSE_POINT(kServerRecovered);
   return {};
 }
 
@@ -116,7 +103,9 @@ Result<void> ServerLoop::start_watching() {
     const auto added = epoll_.add(fd, EPOLLIN, tag(watch, 0));
     if (!added) return added;
   }
-  return keeper_.send(protocol::encode_bare(FrameKind::kServing));
+  auto told = keeper_.send(protocol::encode_bare(FrameKind::kServing));
+  PAUSE_POINT(kServerServing);
+  return told;
 }
 
 Result<void> ServerLoop::run() {
@@ -139,9 +128,7 @@ Result<void> ServerLoop::one_round(bool& idle) {
   if (served) {
     const MonoNs end = monotonic_ns();
     const MonoNs each = (end - now_) / served_messages_;
-    counters_.step_ns.record_many(each, served_messages_);
-    counters_.steps.counts[segment::latency_bucket(each)] += served_messages_;
-    counters_.steps.sum_ns += each * served_messages_;
+    counters_.steps.record(each, served_messages_);
     now_ = end;
   }
   run_due(!served);
@@ -158,6 +145,7 @@ void ServerLoop::run_due(bool idle) {
     settle();
   }
   if (machine_->wants_background() && (idle || now_ - events_looked_at_ >= kEventsAtLeastEvery)) {
+    PAUSE_POINT(kServerBackground);
     machine_->run_background(now_, effects_);
     settle();
     now_ = monotonic_ns();
@@ -176,10 +164,8 @@ void ServerLoop::after_round() {
 }
 
 Result<void> ServerLoop::sleep_or_spin() {
-  // Every client and we need a core each; on fewer, looking takes one away from somebody's work.
-  const bool crowded = !config_.spin_ns && clients_.size() >= cpus_;
-  const MonoNs budget = crowded ? 0 : spin_.budget_ns();
-  if (budget != 0) {
+  const bool may_spin = config_.spin_ns || !crowded();
+  if (const MonoNs budget = may_spin ? spin_.budget_ns() : 0; budget != 0) {
     const MonoNs until = monotonic_ns() + budget;
     do {
       if (any_ring_waits()) {
@@ -194,11 +180,12 @@ Result<void> ServerLoop::sleep_or_spin() {
   sleeping.store(1, std::memory_order_relaxed);
   segment::full_fence();  // partner: a client's fence between its tail and reading the flag
   Result<void> waited;
+  PAUSE_POINT(kServerSleeping);
   if (!any_ring_waits()) {
     const MonoNs before = monotonic_ns();
     ++counters_.sleeps;
     waited = wait_events(time_left(next_deadline(), before));
-    spin_.missed(now_ - before);
+    if (may_spin) spin_.missed(now_ - before);
   }
   sleeping.store(0, std::memory_order_relaxed);
   return waited;
@@ -247,11 +234,16 @@ void ServerLoop::serve_threads() {
     settle();
   }
   wake_answered();
-  if (const std::uint64_t ticket = snapshots_.wanted()) {
-    machine_->read_clients(now_);
-    snapshots_.deliver(ticket, snapshot());
+  if (const std::uint64_t ticket = ports_.health.wanted()) {
+    const NodeHealth health{.stopping = stop_deadline_ != kNever,
+                            .draining = machine_->gauges(now_).draining};
+    ports_.health.deliver(ticket, std::make_shared<NodeHealth>(health));
   }
-  inspections_.serve([this](const protocol::InspectQuestion& question) {
+  if (const std::uint64_t ticket = ports_.snapshots.wanted()) {
+    machine_->read_clients(now_);
+    ports_.snapshots.deliver(ticket, snapshot());
+  }
+  ports_.inspections.serve([this](const protocol::InspectQuestion& question) {
     return machine_->inspect(question, now_);
   });
 }
@@ -278,7 +270,7 @@ std::shared_ptr<NodeSnapshot> ServerLoop::snapshot() const {
   out->value_resident_bytes = segment_.value_file.resident_bytes().value_or(0);
   out->touched_bytes = hello_.touched_bytes;
   out->huge_bytes = hello_.huge_bytes;
-  out->placement = parse_placement(hello_.placement);
+  out->placement = protocol::parse_placement(hello_.placement);
   out->attached = attach_->attached();
   out->known = attach_->known();
   out->handshakes = attach_->handshakes();

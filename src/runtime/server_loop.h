@@ -14,8 +14,8 @@
 //     pipe has ended.
 // Sleep: store node_sleeping, full fence, look at all rings again, epoll_wait. Clients: store tail,
 //   full fence, read node_sleeping, ring. Spinning before it: adaptive (spin.h); none unless
-//   there is a CPU for each client and the node.
-// Thread: create(), run() and the destructor on one; snapshots() and inspections() any other.
+//   there is a CPU for each client that asked lately and one for the node.
+// Thread: create(), run() and the destructor on one; ports() any other.
 #pragma once
 
 #include <sys/types.h>
@@ -34,10 +34,9 @@
 #include "protocol/attach/attach_machine.h"
 #include "protocol/node/node_machine.h"
 #include "protocol/node/request_decoder.h"
-#include "runtime/inspect_port.h"
+#include "runtime/admin_ports.h"
 #include "runtime/served_client.h"
 #include "runtime/server_start.h"
-#include "runtime/snapshot.h"
 #include "runtime/spin.h"
 #include "runtime/value_verifier.h"
 
@@ -77,8 +76,7 @@ class ServerLoop {
   // Until the keeper says stop (no error) or is gone (kClosed). Other errors: kSystem.
   Result<void> run();
 
-  SnapshotPort& snapshots() { return snapshots_; }
-  InspectPort& inspections() { return inspections_; }
+  AdminPorts& ports() { return ports_; }
   const SegmentMap& segment() const { return segment_; }
   const StartReport& start_report() const { return start_report_; }
   // The admin socket of the keeper, once; may be none.
@@ -127,6 +125,7 @@ class ServerLoop {
                 segment::RingMessage& out);
   void wake_answered();
   bool any_ring_waits() const;
+  bool crowded() const;
   void punch(unsigned place);
 
   // server_loop.cpp
@@ -189,9 +188,8 @@ class ServerLoop {
   protocol::NodeEffects effects_;
 
   EpollLoop epoll_;
-  EventFd wake_;  // snapshots and verified values
-  SnapshotPort snapshots_{wake_};
-  InspectPort inspections_{wake_};
+  EventFd wake_;  // questions and verified values
+  AdminPorts ports_{wake_};
   std::unique_ptr<ValueVerifier> verifier_;
   std::vector<protocol::event::ValueVerified> verified_;
 

@@ -32,12 +32,22 @@ bool ServerLoop::any_ring_waits() const {
   return false;
 }
 
+// Every client that works, and we, need a CPU each; on fewer, looking takes one away from
+// somebody's work. Those that are idle, lost or dead need none.
+bool ServerLoop::crowded() const {
+  unsigned active = 0;
+  for (const auto& client : clients_)
+    active += client->served && is_active(client->asked_at, now_) ? 1 : 0;
+  return active >= cpus_;
+}
+
 void ServerLoop::serve(ServedClient& client) {
   for (unsigned i = 0; i < kMessagesPerTurn && client.served; ++i) {
     RingMessage message;
     const RingConsumer::Pop popped = client.requests.pop(&message);
     if (popped == RingConsumer::Pop::kEmpty) break;
     ++served_messages_;
+    client.asked_at = now_;
     if (popped == RingConsumer::Pop::kMalformed) {
       malformed(client, "request ring: its tail is more than a ring ahead");
       break;

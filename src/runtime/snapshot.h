@@ -3,20 +3,16 @@
 // two rounds of its loop, so that the machine stays single-threaded.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
-#include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/histogram.h"
 #include "base/ids.h"
 #include "orlop/error.h"
-#include "platform/event_fd.h"
 #include "protocol/attach/frames.h"
 #include "protocol/node/node_machine.h"
+#include "runtime/latest_port.h"
 
 namespace orlop::runtime {
 
@@ -33,8 +29,7 @@ struct LoopCounters {  // since this server's start
   std::uint64_t malformed = 0;              // clients closed for what they wrote into their channel
   std::uint64_t doorbells = 0;              // sleeping clients woken
   std::uint64_t sleeps = 0, spins_hit = 0;  // times the loop slept; times spinning saved a sleep
-  Histogram step_ns;                        // time a request takes in this thread, queueing apart
-  segment::LatencyCounts steps;             // the same, in buckets that never forget
+  segment::LatencyCounts steps;             // time a request takes in this thread, queueing apart
 };
 
 struct ClientInfo {
@@ -75,28 +70,11 @@ struct NodeSnapshot {
   LoopCounters loop;
 };
 
-// Where other threads ask and the server's thread answers.
-// Thread: take() any but the server's; wanted() and deliver() the server's only.
-class SnapshotPort {
- public:
-  // wake: rung when somebody asks; outlives this object.
-  explicit SnapshotPort(const EventFd& wake) : wake_(wake) {}
-  // A snapshot begun after this call; null when the server did not answer within timeout_ns
-  // (stuck or stopping).
-  std::shared_ptr<const NodeSnapshot> take(MonoNs timeout_ns);
-
-  // Number of the latest question, 0 if none is open. What deliver() wants back.
-  std::uint64_t wanted();
-  void deliver(std::uint64_t ticket, std::shared_ptr<const NodeSnapshot> snapshot);
-  void close();  // no answers any more
-
- private:
-  const EventFd& wake_;
-  std::mutex mutex_;
-  std::condition_variable delivered_changed_;
-  std::uint64_t asked_ = 0, delivered_ = 0;
-  bool closed_ = false;
-  std::shared_ptr<const NodeSnapshot> last_;
+struct NodeHealth {
+  bool stopping = false, draining = false;
 };
+
+using SnapshotPort = LatestPort<NodeSnapshot>;
+using HealthPort = LatestPort<NodeHealth>;
 
 }  // namespace orlop::runtime

@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <set>
 #include <thread>
+
+#include "runtime/admin_ports.h"
 
 namespace orlop::runtime {
 namespace {
@@ -55,6 +58,28 @@ TEST_F(SnapshotPortTest, Closed_port_lets_everybody_go) {
   port_.close();
   asker.join();
   EXPECT_EQ(port_.take(kNsPerSecond * 3600), nullptr);
+}
+
+TEST_F(SnapshotPortTest, Its_end_lets_those_inside_go_first) {
+  auto port = std::make_unique<SnapshotPort>(wake_);
+  std::thread asker([&] { EXPECT_EQ(port->take(kNsPerSecond * 3600), nullptr); });
+  while (port->wanted() == 0) std::this_thread::yield();
+  port.reset();
+  asker.join();
+}
+
+TEST(AdminPorts, Close_ends_every_port) {
+  const EventFd wake = EventFd::create().value();
+  AdminPorts ports(wake);
+  std::thread of_health([&] { EXPECT_EQ(ports.health.take(kNsPerSecond * 3600), nullptr); });
+  std::thread of_snapshot([&] { EXPECT_EQ(ports.snapshots.take(kNsPerSecond * 3600), nullptr); });
+  std::thread of_question([&] {
+    const auto answer = ports.inspections.ask(protocol::question::Client{}, kNsPerSecond * 3600);
+    EXPECT_EQ(answer.error().code, ErrorCode::kClosed);
+  });
+  while (ports.health.wanted() == 0 || ports.snapshots.wanted() == 0) std::this_thread::yield();
+  ports.close();
+  for (std::thread* one : {&of_health, &of_snapshot, &of_question}) one->join();
 }
 
 TEST(RequestNames, Are_distinct) {

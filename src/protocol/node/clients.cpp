@@ -87,7 +87,9 @@ void Node::handle(const event::ClientLost& e, MonoNs now, NodeEffects& effects) 
 }
 
 void Node::reclaim(ClientRecord& client, NodeEffects& effects) {
-  drain_missed(client, kMissedPerEvent);
+  drain_touches(client, kBackgroundTouches, now_);
+  std::uint32_t missed = kMissedPerEvent;
+  drain_missed(client, missed);
   segment::fold(segment::load_counters(client.channel.report()), client.reported, traffic_);
   drop_waiting_of(client.id);
   free_prepared_of(client, {});

@@ -3,7 +3,6 @@
 // may commit, reads go on, removal and eviction too. The word in the control area says it to the
 // next server.
 #include "protocol/node/node_state.h"
-#include "segment/ledger.h"
 
 namespace orlop::protocol {
 
@@ -23,20 +22,9 @@ void Node::handle(const event::Drain& e, MonoNs now, NodeEffects& effects) {
   NodeAnswer& to = answer(effects, e.client, e.request, RequestCode::kDrain);
   to.args[0] = draining_ ? 1 : 0;
   to.args[1] = puts_.size() + waiting_.size();
-  to.args[2] = held_pages(now);
-}
-
-// Pages in ledgers of living clients. A pass over all ledgers, so a client that asks in a loop gets
-// the last figure for a while.
-std::uint64_t Node::held_pages(MonoNs now) {
-  if (held_counted_at_ != 0 && now - held_counted_at_ < kMinScanSpacing) return held_pages_;
-  held_counted_at_ = now;
-  held_pages_ = node_pins_.size();
-  for (const auto& [id, client] : clients_) {
-    if (client.dead) continue;
-    segment::for_each_held_cell(client.channel, [this](segment::LedgerCell) { ++held_pages_; });
-  }
-  return held_pages_;
+  count_pins(kMinScanSpacing, now);
+  to.args[2] = node_pins_.size();
+  for (const auto& [id, one] : clients_) to.args[2] += one.pinned_cells;
 }
 
 }  // namespace orlop::protocol

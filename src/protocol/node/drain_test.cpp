@@ -92,6 +92,27 @@ TEST_F(DrainTest, Pages_held_by_living_clients_are_counted_every_ten_millisecond
   EXPECT_EQ(world.drain(client, DrainMode::kAsk).pages, 0u);
 }
 
+// Three clients whose ledgers are full cost 3 ms a pass, so a pass every 10 ms is too often.
+TEST_F(DrainTest, Passes_over_large_ledgers_are_spaced_by_what_they_cost) {
+  constexpr std::uint32_t kCells = 1'000'000;
+  std::vector<ClientId> readers;
+  for (int i = 0; i < 3; ++i) readers.push_back(world.attach("reader", kCells));
+  for (const ClientId reader : readers) {
+    const segment::ChannelView& channel = world.channel(reader);
+    for (std::uint32_t w = 0; w < channel.bitmap_words(); ++w)
+      channel.bitmap()[w].store(~std::uint64_t{0});
+  }
+  world.put(client, ns, {key(1)});
+  EXPECT_EQ(world.drain(client, DrainMode::kBegin).pages, 0u);
+  world.pin(readers[0], world.find(ns, key(1)));
+  world.now += 10 * kNsPerMs;
+  EXPECT_EQ(world.drain(client, DrainMode::kAsk).pages, 0u);
+  world.node().read_clients(world.now);  // a status in between does not pass over them either
+  EXPECT_EQ(world.node().clients(world.now)[1].pinned_cells, 0u);
+  world.now += 21 * kNsPerMs;
+  EXPECT_EQ(world.drain(client, DrainMode::kAsk).pages, 1u);
+}
+
 TEST_F(DrainTest, Drain_survives_a_restart_of_the_server_and_so_does_its_end) {
   world.put(client, ns, {key(1)});
   world.drain(client, DrainMode::kBegin);

@@ -87,8 +87,7 @@ bool Node::settle(Victim& victim) {
 }
 
 std::uint64_t Node::evict(SizeClass c, std::uint64_t bytes, std::uint32_t max_groups, MonoNs now) {
-  drain_touches(std::numeric_limits<std::uint32_t>::max(), now);
-  drain_all_missed(kMissedPerEvent);
+  drain_rings(std::numeric_limits<std::uint32_t>::max(), kMissedOfAll, now);
   victims_.clear();
   policy_->evict_some(c, bytes, max_groups, victims_);
   counters_.groups_selected += victims_.size();

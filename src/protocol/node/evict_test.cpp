@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protocol/node/node_fixture.h"
+#include "segment/missed_ring.h"
 
 namespace orlop::protocol {
 namespace {
@@ -187,6 +188,7 @@ TEST_F(EvictTest, Pins_are_metered_per_client) {
   fill(0, 8);
   world.pin(client, slot_of(0));
   world.pin(client, slot_of(1));
+  world.node().read_clients(world.now);
   const auto clients = world.node().clients(world.now);
   EXPECT_EQ(clients[0].pinned_cells, 2u);
   EXPECT_EQ(clients[0].pinned_bytes, 2u * 4'096);
@@ -388,6 +390,24 @@ TEST_F(ClassTest, Starving_class_takes_the_coldest_slab_of_another) {
   EXPECT_EQ(world.found(row, keys(0, kSlots)), kSlots - 16);
   EXPECT_EQ(world.node().gauges(world.now).total_slots, kSlots - 16 + 4);
   EXPECT_EQ(world.area().slot(SlotId{started.grants[0].slot}).load_value_len(), 16u * 1'024);
+}
+
+// What was missed before its page was put did not miss because the page then left.
+TEST_F(ClassTest, Missed_keys_are_looked_at_before_a_slab_is_taken) {
+  const ClientId reader = world.attach("reader");
+  segment::write_missed(world.channel(reader), {key(160), row});
+  fill();
+  const NamespaceRow large = world.open(client, 16 * 1'024, "large");
+  world.now += 60 * kNsPerSecond;
+  for (std::uint64_t k = 0; k < kSlots; ++k) {
+    if (k < 160 || k >= 176) world.touch(client, slot_of(k));
+  }
+  world.put(client, large, keys(5'000, 3));
+  ASSERT_FALSE(world.find(row, key(160)));
+  world.node().read_clients(world.now);
+  const auto& missed = world.node().counters().missed;
+  EXPECT_EQ(missed[static_cast<std::size_t>(MissCause::kEvicted)], 0u);
+  EXPECT_EQ(missed[static_cast<std::size_t>(MissCause::kNeverWritten)], 1u);
 }
 
 TEST_F(ClassTest, Class_prefers_its_own_victims) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "protocol/node/node_state.h"
-#include "segment/ledger.h"
 
 namespace orlop::protocol {
 
@@ -18,8 +17,8 @@ MonoNs age_of(MonoNs told, MonoNs now) {
 
 void Node::read_clients(MonoNs now) {
   now_ = now;
-  drain_touches(kBackgroundTouches, now);
-  drain_all_missed(segment::kMissedCells);
+  drain_rings(kBackgroundTouches, kMissedPerStatus, now);
+  count_pins(0, now);
   for (auto& [id, client] : clients_)
     segment::fold(segment::load_counters(client.channel.report()), client.reported, traffic_);
 }
@@ -52,7 +51,6 @@ NodeGauges Node::gauges(MonoNs now) const {
   return g;
 }
 
-// Pins are counted in the ledgers now, not taken from the last scan, which may be long ago.
 std::vector<ClientGauges> Node::clients(MonoNs now) const {
   std::vector<ClientGauges> all;
   const std::uint64_t cap = area_.header().pin_cap_bytes.load(std::memory_order_relaxed);
@@ -78,10 +76,8 @@ std::vector<ClientGauges> Node::clients(MonoNs now) const {
     g.open_handles = told.open_handles;
     g.oldest_read_plan_age = age_of(told.oldest_read_plan, now);
     g.report_age = age_of(told.published, now);
-    segment::for_each_held_cell(client.channel, [&](segment::LedgerCell cell) {
-      ++g.pinned_cells;
-      if (area_.valid_slot(cell.slot)) g.pinned_bytes += slot_bytes_of(cell.slot);
-    });
+    g.pinned_cells = client.pinned_cells;
+    g.pinned_bytes = client.pinned_bytes;
     g.over_pin_budget = g.pinned_bytes > cap;
   }
   return all;

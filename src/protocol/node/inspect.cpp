@@ -9,6 +9,38 @@
 
 namespace orlop::protocol {
 
+// ---- parts of one answer ----
+
+void Holders::append(Holders part) {
+  for (Holder& more : part.clients) {
+    // Parts come in the order of clients, and may end inside one's ledger.
+    if (!clients.empty() && clients.back().client == more.client) {
+      clients.back().pages += more.pages;
+    } else {
+      clients.push_back(std::move(more));
+    }
+  }
+  next = part.next;
+}
+
+void Held::append(const Held& part) {
+  pages += part.pages;
+  bytes += part.bytes;
+  const auto order = [](const Pins& of_row) { return of_row.row ? of_row.row->value : ~0U; };
+  for (const Pins& more : part.by_row) {
+    const auto at = std::ranges::lower_bound(by_row, order(more), {}, order);
+    if (at == by_row.end() || at->row != more.row) {
+      by_row.insert(at, more);
+    } else {
+      at->pages += more.pages;
+      at->bytes += more.bytes;
+    }
+  }
+  const auto room = std::min<std::size_t>(part.some.size(), kInspectRows - some.size());
+  some.insert(some.end(), part.some.begin(), part.some.begin() + static_cast<std::ptrdiff_t>(room));
+  next = part.next;
+}
+
 // Reads the node's private state; a class of its own, so that nothing here can change it.
 class Inspector {
  public:
@@ -18,6 +50,8 @@ class Inspector {
   InspectAnswer operator()(const question::SlotList& q);
   InspectAnswer operator()(const question::Key& q);
   InspectAnswer operator()(const question::Client& q);
+  InspectAnswer operator()(const question::Holders& q) { return holders(q); }
+  InspectAnswer operator()(const question::Held& q);
 
  private:
   // By row; flushed contents last.
@@ -36,8 +70,10 @@ class Inspector {
   std::uint32_t add_slab(SlabId slab, SlotSums::Class& sums, NamespaceSums& namespaces) const;
   SlotFacts facts_of(SlotId slot) const;
   void describe_group(SlotId slot, KeyFacts& facts) const;
-  void describe_holders(SlotId slot, Generation generation, KeyFacts& facts) const;
-  ClientFacts::Page page_of(segment::LedgerCell cell) const;
+  Holders holders(const question::Holders& q) const;
+  bool pinned_by_node(SlotId slot, Generation generation) const;
+  Held held(const ClientRecord& client, std::uint32_t chunk) const;
+  Held::Page page_of(segment::LedgerCell cell) const;
   void describe_puts(ClientFacts& facts) const;
 
   const Node& node_;
@@ -166,30 +202,27 @@ InspectAnswer Inspector::operator()(const question::Key& q) {
   if (slot) {
     facts.slot = facts_of(slot);
     describe_group(slot, facts);
-    describe_holders(slot, facts.slot->word.generation, facts);
+    facts.holders = holders({.slot = slot, .generation = facts.slot->word.generation});
+    facts.node_pinned = pinned_by_node(slot, facts.slot->word.generation);
   } else {
-    facts.left = node_.gone_.find(q.key, ns, now_);
+    facts.left = node_.why_left(q.key, q.row.value, now_);
   }
-  const segment::NamespaceTableRow& own = area.namespace_row(q.row);
-  for (std::uint32_t r = 0; r < node_.rows_used_; ++r) {
-    const segment::NamespaceTableRow& other = area.namespace_row(NamespaceRow{r});
-    if (r == q.row.value || other.family_lo != own.family_lo || other.family_hi != own.family_hi)
-      continue;
-    const NamespaceIndex index = area.current_index(NamespaceRow{r});
+  for (const std::uint32_t sibling : node_.families_[node_.rows_[q.row.value].family]) {
+    if (sibling == q.row.value) continue;
+    const NamespaceIndex index = area.current_index(NamespaceRow{sibling});
     if (segment::index_find(area, area.index_word(), q.key, index).slot)
-      facts.also_in.push_back(NamespaceRow{r});
+      facts.also_in.push_back(NamespaceRow{sibling});
   }
   return facts;
 }
 
 void Inspector::describe_group(SlotId slot, KeyFacts& facts) const {
-  std::vector<SlotId> members;
-  node_.collect_members(SlotId{node_.links_[slot.value].leader}, members);
-  facts.member_count = static_cast<std::uint32_t>(members.size());
-  members.resize(std::min<std::size_t>(members.size(), kInspectRows));
-  facts.members = std::move(members);
-
   const segment::GroupPlace& place = facts.slot->fields.group;
+  facts.member_count = place.length;
+  for (std::uint32_t id = node_.links_[slot.value].leader;
+       id != 0 && facts.members.size() < kInspectRows; id = node_.links_[id].next)
+    facts.members.push_back(SlotId{id});
+
   if (place.parent) {
     KeyFacts::Parent parent;
     parent.slot = place.parent;
@@ -209,18 +242,30 @@ void Inspector::describe_group(SlotId slot, KeyFacts& facts) const {
     facts.put_age = now_ - std::min(now_, open->second.started);
 }
 
-void Inspector::describe_holders(SlotId slot, Generation generation, KeyFacts& facts) const {
-  for (const auto& [id, client] : node_.clients_) {
+Holders Inspector::holders(const question::Holders& q) const {
+  Holders part;
+  std::uint32_t left = kHolderCells;
+  for (auto at = node_.clients_.lower_bound(q.client); at != node_.clients_.end(); ++at) {
+    const auto& [id, client] = *at;
     if (client.dead) continue;
-    KeyFacts::Holder holder{.client = id, .name = client.name};
-    segment::for_each_held_cell(client.channel, [&](segment::LedgerCell cell) {
-      if (cell.slot == slot && cell.generation == generation) ++holder.pages;
-    });
-    if (holder.pages > 0) facts.pinned_by.push_back(std::move(holder));
+    Holders::Holder holder{.client = id, .name = client.name};
+    const std::uint32_t next = segment::for_some_held_cells(
+        client.channel, id == q.client ? q.chunk : 0, left, [&](segment::LedgerCell cell) {
+          if (cell.slot == q.slot && cell.generation == q.generation) ++holder.pages;
+        });
+    if (holder.pages > 0) part.clients.push_back(std::move(holder));
+    if (next < client.channel.geometry().ledger_chunks) {
+      part.next = question::Holders{q.slot, q.generation, id, next};
+      break;
+    }
   }
-  facts.node_pinned = std::any_of(
-      node_.node_pins_.begin(), node_.node_pins_.end(),
-      [&](const NodePin& pin) { return pin.slot == slot && pin.generation == generation; });
+  return part;
+}
+
+bool Inspector::pinned_by_node(SlotId slot, Generation generation) const {
+  return std::ranges::any_of(node_.node_pins_, [&](const NodePin& pin) {
+    return pin.slot == slot && pin.generation == generation;
+  });
 }
 
 // ---- one client ----
@@ -246,21 +291,37 @@ InspectAnswer Inspector::operator()(const question::Client& q) {
       std::count_if(node_.waiting_.begin(), node_.waiting_.end(),
                     [&](const WaitingPut& waiting) { return waiting.put.client == client.id; }));
   describe_puts(facts);
-  if (client.dead) return facts;
-  std::map<std::uint32_t, ClientFacts::Pins> pins;
-  segment::for_each_held_cell(client.channel, [&](segment::LedgerCell cell) {
-    const ClientFacts::Page page = page_of(cell);
-    const std::uint64_t bytes = node_.known_slot(cell.slot) ? node_.slot_bytes_of(cell.slot) : 0;
-    ClientFacts::Pins& of_row = pins[page.row ? page.row->value : kNoRow];
-    of_row.row = page.row;
-    ++of_row.pages;
-    of_row.bytes += bytes;
-    ++facts.held_pages;
-    facts.held_bytes += bytes;
-    if (facts.pages.size() < kInspectRows) facts.pages.push_back(page);
-  });
-  for (auto& [row, of_row] : pins) facts.pins.push_back(of_row);
+  facts.held = held(client, 0);
   return facts;
+}
+
+// A client that has left meanwhile holds nothing.
+InspectAnswer Inspector::operator()(const question::Held& q) {
+  const auto client = node_.clients_.find(q.client);
+  return client == node_.clients_.end() ? Held{} : held(client->second, q.chunk);
+}
+
+Held Inspector::held(const ClientRecord& client, std::uint32_t chunk) const {
+  Held part;
+  if (client.dead) return part;
+  std::map<std::uint32_t, Held::Pins> pins;
+  std::uint32_t left = kInspectCells;
+  const std::uint32_t next =
+      segment::for_some_held_cells(client.channel, chunk, left, [&](segment::LedgerCell cell) {
+        const Held::Page page = page_of(cell);
+        const std::uint64_t bytes =
+            node_.known_slot(cell.slot) ? node_.slot_bytes_of(cell.slot) : 0;
+        Held::Pins& of_row = pins[page.row ? page.row->value : kNoRow];
+        of_row.row = page.row;
+        ++of_row.pages;
+        of_row.bytes += bytes;
+        ++part.pages;
+        part.bytes += bytes;
+        if (part.some.size() < kInspectRows) part.some.push_back(page);
+      });
+  for (auto& [row, of_row] : pins) part.by_row.push_back(of_row);
+  if (next < client.channel.geometry().ledger_chunks) part.next = question::Held{client.id, next};
+  return part;
 }
 
 void Inspector::describe_puts(ClientFacts& facts) const {
@@ -278,8 +339,8 @@ void Inspector::describe_puts(ClientFacts& facts) const {
 }
 
 // What the cell names is a client's writing.
-ClientFacts::Page Inspector::page_of(segment::LedgerCell cell) const {
-  ClientFacts::Page page;
+Held::Page Inspector::page_of(segment::LedgerCell cell) const {
+  Held::Page page;
   page.slot = cell.slot;
   page.generation = cell.generation;
   if (!node_.known_slot(cell.slot)) return page;

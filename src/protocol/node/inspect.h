@@ -3,8 +3,9 @@
 // anything: NodeMachine::inspect(question, now).
 //
 // Work is bounded: a question looks at kInspectSlots slots and then goes on to the end of their
-// slab, or makes one pass over the ledgers of living clients (as NodeMachine::clients() does). What
-// does not fit is asked for again with the cursor of the answer; the node goes on working between
+// slab, or at a part of one client's ledger: kInspectCells cells whose slots are looked up,
+// kHolderCells that are only compared. What does not fit is asked for again with the cursor of the
+// answer (ledgers: ask_whole() in runtime/inspect_port.h does it); the node goes on working between
 // two questions, so sums over several answers are of no single moment.
 // Thread: the node's one. Answers own what they hold.
 #pragma once
@@ -27,6 +28,9 @@ namespace orlop::protocol {
 // 1 MiB of the slot table: short beside the 10 ms a put may wait, long beside a question's way.
 inline constexpr std::uint32_t kInspectSlots = 16'384;
 inline constexpr std::uint32_t kInspectRows = 256;  // rows of a list in one answer, at most
+// A cell's slot is a cache miss, as a row of the slot table is. Cells alone are streamed: 0.5 MiB.
+inline constexpr std::uint32_t kInspectCells = kInspectSlots;
+inline constexpr std::uint32_t kHolderCells = 65'536;
 
 // ---- questions ---------------------------------------------------------------------------------
 namespace question {
@@ -48,11 +52,23 @@ struct Key {
 struct Client {
   ClientId client;
 };
+// The next part of KeyFacts::holders: living clients from `client` on, its ledger from `chunk` on.
+struct Holders {
+  SlotId slot;
+  Generation generation;
+  ClientId client{};
+  std::uint32_t chunk = 0;
+};
+// The next part of ClientFacts::held.
+struct Held {
+  ClientId client;
+  std::uint32_t chunk = 0;
+};
 
 }  // namespace question
 
-using InspectQuestion =
-    std::variant<question::SlotSums, question::SlotList, question::Key, question::Client>;
+using InspectQuestion = std::variant<question::SlotSums, question::SlotList, question::Key,
+                                     question::Client, question::Holders, question::Held>;
 
 // ---- answers -----------------------------------------------------------------------------------
 
@@ -93,12 +109,40 @@ struct SlotList {
   std::optional<SlotId> next;  // pass as `after`; none: that was all
 };
 
-struct KeyFacts {
+// Who reads a slot.
+struct Holders {
   struct Holder {
     ClientId client;
     std::string name;
     std::uint64_t pages = 0;  // ledger cells that name the slot
   };
+  std::vector<Holder> clients;            // by id
+  std::optional<question::Holders> next;  // none: that was all
+  void append(Holders part);              // part: the answer to `next`
+};
+
+// What a client reads.
+struct Held {
+  struct Pins {
+    std::optional<NamespaceRow> row;  // none: flushed, or the cell names no slot
+    std::uint64_t pages = 0, bytes = 0;
+  };
+  struct Page {  // one ledger cell
+    SlotId slot;
+    Generation generation;
+    bool valid = false;  // the slot is still of that generation; what follows is of it
+    std::optional<NamespaceRow> row;
+    KeyId key;
+    segment::SlotState state = segment::SlotState::kFree;
+  };
+  std::uint64_t pages = 0, bytes = 0;
+  std::vector<Pins> by_row;            // none last
+  std::vector<Page> some;              // the first kInspectRows
+  std::optional<question::Held> next;  // none: that was all
+  void append(const Held& part);       // part: the answer to `next`
+};
+
+struct KeyFacts {
   struct Parent {
     SlotId slot;
     bool present = false;  // still readable, of that generation
@@ -112,7 +156,7 @@ struct KeyFacts {
   ClientId writer;
   std::string writer_name;  // empty: has gone
   MonoNs put_age = 0;       // of a put that is open
-  std::vector<Holder> pinned_by;
+  Holders holders;
   bool node_pinned = false;  // its checksum is being checked
   // Other namespaces of the family (other ranks) that hold the same page.
   std::vector<NamespaceRow> also_in;
@@ -127,31 +171,17 @@ struct ClientFacts {
     MonoNs age = 0;
     std::uint32_t open_slots = 0, open_groups = 0;
   };
-  struct Pins {
-    std::optional<NamespaceRow> row;  // none: flushed, or the cell names no slot
-    std::uint64_t pages = 0, bytes = 0;
-  };
-  struct Page {  // one ledger cell
-    SlotId slot;
-    Generation generation;
-    bool valid = false;  // the slot is still of that generation; what follows is of it
-    std::optional<NamespaceRow> row;
-    KeyId key;
-    segment::SlotState state = segment::SlotState::kFree;
-  };
   ClientId client;
   std::string name;
   bool dead = false, held_by_fork = false, lost = false;
   std::uint64_t prepared_slots = 0, prepared_bytes = 0;
   std::uint64_t open_puts = 0, waiting_puts = 0;
-  std::uint64_t held_pages = 0, held_bytes = 0;
   std::uint64_t false_mismatches = 0;
-  std::vector<Put> puts;    // oldest id first; the first kInspectRows
-  std::vector<Pins> pins;   // by row, none last
-  std::vector<Page> pages;  // the first kInspectRows
+  std::vector<Put> puts;  // oldest id first; the first kInspectRows
+  Held held;              // nothing of a dead client
 };
 
 // Error kInvalidArgument: the row is not open, no such client, a cursor outside the segment.
-using InspectAnswer = std::variant<Error, SlotSums, SlotList, KeyFacts, ClientFacts>;
+using InspectAnswer = std::variant<Error, SlotSums, SlotList, KeyFacts, ClientFacts, Holders, Held>;
 
 }  // namespace orlop::protocol

@@ -184,7 +184,7 @@ TEST_F(InspectTest, Key_tells_slot_group_parent_writer_and_access) {
   EXPECT_EQ(facts.writer, client);
   EXPECT_EQ(facts.writer_name, "writer");
   EXPECT_EQ(facts.put_age, 0u);
-  EXPECT_THAT(facts.pinned_by, IsEmpty());
+  EXPECT_THAT(facts.holders.clients, IsEmpty());
   EXPECT_FALSE(about(key(1)).parent.has_value());
 }
 
@@ -214,12 +214,13 @@ TEST_F(InspectTest, Readers_of_a_key_are_named_with_their_pages) {
   world.pin(reader, world.find(ns, key(1)));
   world.pin(client, world.find(ns, key(2)));
   const KeyFacts facts = about(key(1));
-  ASSERT_THAT(facts.pinned_by, SizeIs(1));
-  EXPECT_EQ(facts.pinned_by[0].client, reader);
-  EXPECT_EQ(facts.pinned_by[0].name, "reader");
-  EXPECT_EQ(facts.pinned_by[0].pages, 2u);
+  ASSERT_THAT(facts.holders.clients, SizeIs(1));
+  EXPECT_EQ(facts.holders.clients[0].client, reader);
+  EXPECT_EQ(facts.holders.clients[0].name, "reader");
+  EXPECT_EQ(facts.holders.clients[0].pages, 2u);
+  EXPECT_FALSE(facts.holders.next.has_value());
   world.step(event::ClientDied{reader, false});
-  EXPECT_THAT(about(key(1)).pinned_by, IsEmpty());
+  EXPECT_THAT(about(key(1)).holders.clients, IsEmpty());
 }
 
 TEST_F(InspectTest, Absent_key_says_which_ranks_have_it) {
@@ -244,6 +245,27 @@ TEST_F(InspectTest, Key_that_left_says_why_and_when) {
   EXPECT_EQ(facts.left->cause, MissCause::kRemoved);
   EXPECT_EQ(facts.left->age, 7 * kNsPerSecond);
   EXPECT_FALSE(about(key(2)).left.has_value());
+}
+
+// The index of the namespace is another one since the flush.
+TEST_F(InspectTest, Flushed_key_says_so_before_and_after_its_memory_is_given_back) {
+  world.put(client, ns, keys(1, 2));
+  world.step(event::Flush{client, world.next_request(), ns, false});
+  world.now += 5 * kNsPerSecond;
+  for (const bool given_back : {false, true}) {
+    if (given_back) world.background();
+    const KeyFacts facts = about(key(1));
+    EXPECT_FALSE(facts.slot.has_value());
+    ASSERT_TRUE(facts.left.has_value()) << given_back;
+    EXPECT_EQ(facts.left->cause, MissCause::kFlushed);
+    EXPECT_EQ(facts.left->age, given_back ? 0 : 5 * kNsPerSecond);
+    EXPECT_FALSE(about(key(3)).left.has_value());
+  }
+  // Put again and removed: the last cause counts.
+  world.put(client, ns, {key(1)});
+  world.step(event::Remove{client, world.next_request(), ns, std::vector{key(1)}});
+  EXPECT_EQ(about(key(1)).left->cause, MissCause::kRemoved);
+  EXPECT_EQ(about(key(2)).left->cause, MissCause::kFlushed);
 }
 
 TEST_F(InspectTest, Members_of_a_huge_group_are_cut_but_counted) {
@@ -271,13 +293,14 @@ TEST_F(InspectTest, Client_tells_puts_and_pages_it_holds) {
   EXPECT_EQ(facts.puts[0].open_slots, 3u);
   EXPECT_EQ(facts.puts[0].open_groups, 2u);
   EXPECT_EQ(facts.puts[0].age, 2 * kNsPerSecond);
-  EXPECT_EQ(facts.held_pages, 1u);
-  EXPECT_EQ(facts.held_bytes, 4'096u);
-  ASSERT_THAT(facts.pins, SizeIs(1));
-  EXPECT_EQ(facts.pins[0].row, ns);
-  ASSERT_THAT(facts.pages, SizeIs(1));
-  EXPECT_TRUE(facts.pages[0].valid);
-  EXPECT_EQ(facts.pages[0].key, key(2));
+  EXPECT_EQ(facts.held.pages, 1u);
+  EXPECT_EQ(facts.held.bytes, 4'096u);
+  EXPECT_FALSE(facts.held.next.has_value());
+  ASSERT_THAT(facts.held.by_row, SizeIs(1));
+  EXPECT_EQ(facts.held.by_row[0].row, ns);
+  ASSERT_THAT(facts.held.some, SizeIs(1));
+  EXPECT_TRUE(facts.held.some[0].valid);
+  EXPECT_EQ(facts.held.some[0].key, key(2));
 }
 
 TEST_F(InspectTest, Ledger_cells_that_name_nothing_are_shown_and_believed_in_nothing) {
@@ -287,11 +310,11 @@ TEST_F(InspectTest, Ledger_cells_that_name_nothing_are_shown_and_believed_in_not
   (&cells)[0].store(segment::LedgerCell{SlotId{0xffffffff}, Generation{1}}.pack());
   (&cells)[1].store(segment::LedgerCell{SlotId{3}, Generation{77}}.pack());
   const auto facts = ask<ClientFacts>(question::Client{liar});
-  EXPECT_EQ(facts.held_pages, 2u);
-  ASSERT_THAT(facts.pages, SizeIs(2));
-  EXPECT_FALSE(facts.pages[0].valid || facts.pages[1].valid);
-  ASSERT_THAT(facts.pins, SizeIs(1));
-  EXPECT_FALSE(facts.pins[0].row.has_value());
+  EXPECT_EQ(facts.held.pages, 2u);
+  ASSERT_THAT(facts.held.some, SizeIs(2));
+  EXPECT_FALSE(facts.held.some[0].valid || facts.held.some[1].valid);
+  ASSERT_THAT(facts.held.by_row, SizeIs(1));
+  EXPECT_FALSE(facts.held.by_row[0].row.has_value());
 }
 
 TEST_F(InspectTest, Dead_client_whose_fork_lives_holds_puts_only) {
@@ -301,7 +324,103 @@ TEST_F(InspectTest, Dead_client_whose_fork_lives_holds_puts_only) {
   const auto facts = ask<ClientFacts>(question::Client{forked});
   EXPECT_TRUE(facts.dead && facts.held_by_fork);
   EXPECT_EQ(facts.open_puts, 1u);
-  EXPECT_EQ(facts.held_pages, 0u);
+  EXPECT_EQ(facts.held.pages, 0u);
+}
+
+// ---- ledgers too large for one answer ----
+
+class LargeLedgerTest : public InspectTest {
+ protected:
+  static constexpr std::uint32_t kCells = 200'000;
+  // Every third cell holds the page, the others nothing.
+  std::uint64_t pin_often(ClientId reader, SlotId slot) {
+    const segment::ChannelView& channel = world.channel(reader);
+    for (std::uint32_t w = 0; w < channel.bitmap_words(); ++w)
+      channel.bitmap()[w].store(~std::uint64_t{0});
+    std::uint64_t pins = 0;
+    for (std::uint32_t cell = 0; cell < kCells; cell += 3, ++pins)
+      channel.cells()[cell].store(segment::LedgerCell{slot, world.word(slot).generation}.pack());
+    return pins;
+  }
+};
+
+TEST_F(LargeLedgerTest, What_a_client_reads_comes_in_bounded_parts) {
+  const NamespaceRow other = world.open(client, 4'096, "other");
+  world.put(client, ns, keys(1, 2));
+  world.put(client, other, {key(1)});
+  const ClientId reader = world.attach("reader", kCells);
+  const std::uint64_t pins = pin_often(reader, world.find(ns, key(1)));
+  world.channel(reader).cells()[kCells - 1].store(
+      segment::LedgerCell{world.find(other, key(1)), Generation{1}}.pack());
+  Held all = ask<ClientFacts>(question::Client{reader}).held;
+  unsigned parts = 1;
+  for (; all.next; ++parts) {
+    ASSERT_LT(parts, 100u);
+    const auto part = ask<Held>(*all.next);
+    EXPECT_LE(part.pages, kInspectCells);
+    all.append(part);
+  }
+  EXPECT_GE(parts, kCells / kInspectCells);
+  EXPECT_EQ(all.pages, pins + 1);
+  EXPECT_EQ(all.bytes, (pins + 1) * 4'096);
+  EXPECT_THAT(all.some, SizeIs(kInspectRows));
+  ASSERT_THAT(all.by_row, SizeIs(2));
+  EXPECT_EQ(all.by_row[0].row, ns);
+  EXPECT_EQ(all.by_row[0].pages, pins);
+  EXPECT_EQ(all.by_row[1].row, other);
+  EXPECT_EQ(all.by_row[1].pages, 1u);
+}
+
+TEST_F(LargeLedgerTest, Readers_of_a_key_come_in_bounded_parts) {
+  world.put(client, ns, {key(1)});
+  const SlotId slot = world.find(ns, key(1));
+  std::vector<ClientId> readers;
+  for (int i = 0; i < 3; ++i) readers.push_back(world.attach("reader", kCells));
+  std::uint64_t pins = 0;
+  for (const ClientId reader : readers) pins = pin_often(reader, slot);
+  const ClientId last = world.attach("last");
+  world.pin(last, slot);
+  Holders all = about(key(1)).holders;
+  unsigned parts = 1;
+  for (; all.next; ++parts) {
+    ASSERT_LT(parts, 100u);
+    all.append(ask<Holders>(*all.next));
+  }
+  EXPECT_GE(parts, 3 * kCells / kHolderCells);
+  ASSERT_THAT(all.clients, SizeIs(4));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(all.clients[static_cast<std::size_t>(i)].client,
+              readers[static_cast<std::size_t>(i)]);
+    EXPECT_EQ(all.clients[static_cast<std::size_t>(i)].pages, pins);
+  }
+  EXPECT_EQ(all.clients[3].client, last);
+  EXPECT_EQ(all.clients[3].pages, 1u);
+}
+
+TEST_F(LargeLedgerTest, A_client_that_dies_between_two_parts_ends_them) {
+  world.put(client, ns, {key(1)});
+  const ClientId reader = world.attach("reader", kCells);
+  pin_often(reader, world.find(ns, key(1)));
+  Held held = ask<ClientFacts>(question::Client{reader}).held;
+  Holders holders = about(key(1)).holders;
+  ASSERT_TRUE(held.next && holders.next);
+  world.step(event::ClientDied{reader, false});
+  held.append(ask<Held>(*held.next));
+  holders.append(ask<Holders>(*holders.next));
+  EXPECT_FALSE(held.next || holders.next);
+}
+
+TEST(HeldParts, Rows_of_parts_are_added_up_with_none_last) {
+  Held all, part;
+  all.by_row = {{NamespaceRow{2}, 1, 10}, {std::nullopt, 1, 1}};
+  part.by_row = {{NamespaceRow{1}, 4, 40}, {NamespaceRow{2}, 2, 20}, {std::nullopt, 3, 3}};
+  all.append(part);
+  ASSERT_THAT(all.by_row, SizeIs(3));
+  EXPECT_EQ(all.by_row[0].row, NamespaceRow{1});
+  EXPECT_EQ(all.by_row[1].pages, 3u);
+  EXPECT_EQ(all.by_row[1].bytes, 30u);
+  EXPECT_EQ(all.by_row[2].row, std::nullopt);
+  EXPECT_EQ(all.by_row[2].pages, 4u);
 }
 
 // ---- refusals ----

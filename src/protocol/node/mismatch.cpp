@@ -14,7 +14,7 @@ void Node::handle(const event::ReportMismatch& e, MonoNs now, NodeEffects& effec
   ++counters_.mismatch_reports;
   NodeAnswer& to = answer(effects, e.client, e.request, RequestCode::kReportMismatch);
   const SlotId slot{e.report.slot};
-  if (client->checking || !known_slot(slot)) return;
+  if (client->checking || node_pins_.size() >= kMaxNodePins || !known_slot(slot)) return;
   const SlotRow& row = area_.slot(slot);
   const SlotWord word = row.load_word(std::memory_order_relaxed);
   if (!word.readable() || word.generation.value != e.report.generation ||

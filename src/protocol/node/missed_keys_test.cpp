@@ -176,6 +176,75 @@ TEST_F(MissedTest, An_event_drains_a_bounded_part) {
   EXPECT_EQ(missed(MissCause::kNeverWritten), 1'000u);
 }
 
+class MissedByManyTest : public MissedTest {
+ protected:
+  static constexpr std::uint64_t kEach = 100;
+  MissedByManyTest() {
+    for (int i = 0; i < 40; ++i) clients.push_back(world.attach());
+  }
+  void all_miss() {
+    for (const ClientId one : clients)
+      for (std::uint64_t i = 0; i < kEach; ++i)
+        segment::write_missed(world.channel(one), {key(i), row});
+  }
+  // A remove looks at the misses of all.
+  std::uint64_t counted_by_a_remove() {
+    const auto& counted = world.node().counters().missed;
+    const std::uint64_t before = counted[static_cast<std::size_t>(MissCause::kNeverWritten)];
+    world.step(event::Remove{client, world.next_request(), row, std::vector{key(9'999)}});
+    return counted[static_cast<std::size_t>(MissCause::kNeverWritten)] - before;
+  }
+  std::vector<ClientId> clients;
+};
+
+TEST_F(MissedByManyTest, An_event_drains_a_part_that_does_not_grow_with_the_clients) {
+  all_miss();
+  EXPECT_EQ(counted_by_a_remove(), 1'024u);
+  std::uint64_t rest = clients.size() * kEach - 1'024;
+  for (; rest >= 1'024; rest -= 1'024) EXPECT_EQ(counted_by_a_remove(), 1'024u);
+  EXPECT_EQ(counted_by_a_remove(), rest);
+  EXPECT_EQ(world.node().counters().missed_lost, 0u);
+}
+
+TEST_F(MissedByManyTest, Who_misses_much_takes_nobodys_turn) {
+  for (int round = 0; round < 40; ++round) {
+    for (std::uint64_t i = 0; i < 1'000; ++i)
+      segment::write_missed(world.channel(clients[0]), {key(i), row});
+    segment::write_missed(world.channel(clients[20]), {key(1), row});
+    counted_by_a_remove();
+  }
+  for (const ClientId one : clients) {
+    if (one == clients[0]) continue;
+    EXPECT_FALSE(segment::MissedReader(world.channel(one)).pending());
+  }
+  // All that was told but what still waits in the one ring.
+  EXPECT_GE(missed(MissCause::kNeverWritten) + world.node().counters().missed_lost, 40'040u);
+}
+
+// A look into 63 other ranks costs as much as 63 keys.
+TEST_F(MissedByManyTest, Look_ups_in_other_namespaces_count) {
+  for (std::uint32_t rank = 1; rank < 8; ++rank) world.open(client, 4'096, "model", rank);
+  all_miss();
+  EXPECT_EQ(counted_by_a_remove(), 1'024u / 8);
+}
+
+TEST_F(MissedByManyTest, A_status_drains_a_bounded_part) {
+  for (int i = 0; i < 40; ++i) clients.push_back(world.attach());
+  for (int i = 0; i < 10; ++i) all_miss();  // 1,000 each: 80,000
+  EXPECT_EQ(missed(MissCause::kNeverWritten), 16'384u);
+}
+
+TEST_F(MissedTest, What_a_client_told_before_it_detached_counts) {
+  const auto started = world.put(client, row, {key(1)});
+  const ClientId reader = world.attach("reader");
+  world.touch(reader, SlotId{started.grants[0].slot});
+  segment::write_missed(world.channel(reader), {key(2), row});
+  world.step(event::Detach{reader, world.next_request()});
+  EXPECT_EQ(world.node().counters().touches, 1u);
+  EXPECT_EQ(world.node().namespaces()[0].traffic.touches, 1u);
+  EXPECT_EQ(missed(MissCause::kNeverWritten), 1u);
+}
+
 TEST_F(MissedTest, A_restart_forgets_and_the_sample_starts_anew) {
   world.put(client, row, {key(1)});
   world.step(event::Remove{client, world.next_request(), row, std::vector{key(1)}});

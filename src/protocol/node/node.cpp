@@ -166,7 +166,7 @@ void Node::run_background(MonoNs now, NodeEffects& effects) {
     doomed_scan_due_ = false;
     scan_only(now);
   } else if (refill_due_) {
-    drain_touches(kBackgroundTouches, now);
+    drain_rings(kBackgroundTouches, kMissedOfAll, now);
     refill_due_ = refill_slice(now);
   }
   after_event(now, effects);

@@ -280,12 +280,13 @@ class NodeMachine {
   virtual MonoNs next_deadline() const = 0;
 
   // Reads what clients left in their channels for the books below: reports, touches and missed
-  // keys (bounded). Before a snapshot.
+  // keys (bounded), and counts their pins unless that was done a moment ago. Before a snapshot.
   virtual void read_clients(MonoNs now) = 0;
   // Sum of all clients' reports since this server's start, those that left included; never falls.
   virtual const segment::ReportCounters& traffic() const = 0;
   virtual const NodeCounters& counters() const = 0;
-  virtual NodeGauges gauges(MonoNs now) const = 0;  // O(classes + clients)
+  virtual NodeGauges gauges(MonoNs now) const = 0;  // whatever the number of clients and slots
+  // Pins: of the last read_clients(), drain or scan.
   virtual std::vector<ClientGauges> clients(MonoNs now) const = 0;
   struct NamespaceGauge {
     NamespaceRow row;

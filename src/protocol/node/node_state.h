@@ -56,9 +56,15 @@ inline constexpr int kMaxEvictRounds = 8;                   // of one claim and 
 inline constexpr std::uint32_t kMaxStolenSlabs = 4;         // of one step
 inline constexpr std::uint32_t kDoomedPerScan = 16'384;     // a flush scans after so many
 inline constexpr std::uint32_t kBackgroundTouches = 4'096;  // per client and slice
-// Missed keys per client and event: one cause costs up to kMaxSiblings look-ups.
+// Missed keys looked at, where a key counts 1 and each other namespace it is looked up in as well:
+// of one client at its own requests, of all before something leaves, and of all for a status (1 to
+// 2 ms).
 inline constexpr std::uint32_t kMissedPerEvent = 64;
+inline constexpr std::uint32_t kMissedOfAll = 1'024;
+inline constexpr std::uint32_t kMissedPerStatus = 16'384;
 inline constexpr std::uint32_t kMaxSiblings = 64;  // other namespaces of a family looked at
+// Slots under verification at once. A client has one, but may go and come again meanwhile.
+inline constexpr std::size_t kMaxNodePins = 256;
 inline constexpr char kDrainingText[] =
     "not admitted: the node is draining and takes no new puts; reads and puts under way go on; "
     "`orlop drain --undo` ends it";
@@ -216,9 +222,11 @@ class Node final : public NodeMachine {
   std::uint64_t end_put(PutTable::iterator put);  // drops all its groups and closes it
 
   // -- scan.cpp
-  void drain_touches(std::uint32_t limit, MonoNs now);
+  void drain_rings(std::uint32_t touches, std::uint32_t missed, MonoNs now);
+  void drain_touches(ClientRecord& client, std::uint32_t limit, MonoNs now);
   void touched(SlotId slot, std::uint16_t recency, SlotId* last);
   void scan_ledgers();
+  void count_pins(MonoNs least_spacing, MonoNs now);
   void publish_pin_cap(std::uint64_t pinned_total);
   void scan_only(MonoNs now);
   void finish_scan(MonoNs now);  // gives back, frees doomed, plans the next
@@ -259,13 +267,12 @@ class Node final : public NodeMachine {
   void reclaim(ClientRecord& client, NodeEffects& effects);
 
   // -- missed_keys.cpp
-  MissCause why_missed(const KeyId& key, std::uint32_t row, MonoNs* age) const;
-  void count_missed(const segment::MissedKey& missed);
-  void drain_missed(ClientRecord& client, std::uint32_t limit);
-  void drain_all_missed(std::uint32_t limit);
-
-  // -- drain.cpp
-  std::uint64_t held_pages(MonoNs now);
+  std::optional<GoneKeys::Gone> why_left(const KeyId& key, std::uint32_t row, MonoNs now) const;
+  MissCause why_missed(const KeyId& key, std::uint32_t row, MonoNs* age,
+                       std::uint32_t* looked_at) const;
+  std::uint32_t count_missed(const segment::MissedKey& missed);
+  void drain_missed(ClientRecord& client, std::uint32_t& budget);
+  void drain_all_missed(std::uint32_t budget);
 
   // -- namespaces.cpp
   std::optional<NamespaceRow> find_namespace(std::string_view text, const segment::Digest& digest,
@@ -309,14 +316,14 @@ class Node final : public NodeMachine {
 
   // Drain. The flag is the control area's, read once: it lies beside words that clients read.
   bool draining_ = false;
-  MonoNs held_counted_at_ = 0;
-  std::uint64_t held_pages_ = 0;  // then
 
   // Time.
   MonoNs next_claim_scan_ = 0;      // a claim that scans could not satisfy waits till then
   MonoNs maintenance_at_ = kNever;  // scan for marked and doomed while nothing else scans
   MonoNs maintenance_backoff_ = kMinScanSpacing;
   std::uint64_t last_scan_cells_ = 0;
+  MonoNs pins_counted_at_ = 0;    // 0: never
+  MonoNs pins_counted_cost_ = 0;  // then, modelled
   std::uint32_t given_back_ = 0;  // groups, by the last scan
 
   // Background.
@@ -344,7 +351,8 @@ class Node final : public NodeMachine {
   NodeCounters counters_;
   segment::ReportCounters traffic_;
   GoneKeys gone_;
-  MonoNs now_ = 0;                                               // of the call that runs
+  ClientId missed_drained_{};  // the last client whose missed keys were looked at
+  MonoNs now_ = 0;             // of the call that runs
   std::uint64_t slots_in_state_[segment::kSlotStateCount] = {};  // Free is derived
   std::uint64_t resident_bytes_ = 0, prepared_bytes_ = 0;
 

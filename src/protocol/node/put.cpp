@@ -76,7 +76,8 @@ void Node::handle(const event::PutStart& e, MonoNs now, NodeEffects& effects) {
                  std::move(*text));
     return;
   }
-  drain_missed(*client, kMissedPerEvent);
+  std::uint32_t missed = kMissedPerEvent;
+  drain_missed(*client, missed);
   NamespaceTraffic& traffic = rows_[e.row.value].traffic;
   traffic.keys_offered += e.keys.size();
   traffic.last_put = now;

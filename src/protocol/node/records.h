@@ -36,8 +36,8 @@ struct ClientRecord {
   std::uint64_t open_puts = 0;
   std::uint64_t prepared_slots = 0;
   std::uint64_t prepared_bytes = 0;
-  std::uint64_t pinned_cells = 0;  // at the last scan
-  std::uint64_t pinned_bytes = 0;  // at the last scan
+  std::uint64_t pinned_cells = 0;  // at the last pass over all ledgers
+  std::uint64_t pinned_bytes = 0;  // then
 };
 
 // A put that has Prepared slots.
@@ -60,6 +60,7 @@ struct PutRecord {
 struct NamespaceRecord {
   NamespaceTraffic traffic;
   NamespaceIndex flushed_index;  // that of before the last flush; 0: none by this server
+  MonoNs flushed_at = 0;         // that flush
   std::uint32_t family = 0;      // number of the family in Node::families_
 };
 

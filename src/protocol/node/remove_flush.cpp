@@ -17,7 +17,7 @@ void Node::handle(const event::Remove& e, MonoNs now, NodeEffects& effects) {
                  std::move(*text));
     return;
   }
-  drain_all_missed(kMissedPerEvent);
+  drain_all_missed(kMissedOfAll);
   const NamespaceIndex ns = area_.current_index(e.row);
   std::uint64_t doomed = 0;
   for (const KeyId& key : e.keys) {
@@ -49,6 +49,7 @@ bool Node::advance_namespace(NamespaceRow row) {
   last_row_ = {0, 0};
   current_rows_.erase(area_.current_index(row).value);
   rows_[row.value].flushed_index = area_.current_index(row);
+  rows_[row.value].flushed_at = now_;
   area_.namespace_row(row).current_index.store(index->value, std::memory_order_release);
   current_rows_.emplace(index->value, row.value);
   row_slots_[row.value] = 0;
@@ -63,7 +64,7 @@ void Node::handle(const event::Flush& e, MonoNs now, NodeEffects& effects) {
                  std::move(*text));
     return;
   }
-  drain_all_missed(kMissedPerEvent);
+  drain_all_missed(kMissedOfAll);
   const segment::NamespaceTableRow& wanted = area_.namespace_row(e.row);
   std::uint64_t flushed = 0;
   bool exhausted = false;

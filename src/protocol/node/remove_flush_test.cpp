@@ -261,6 +261,22 @@ TEST_F(MismatchTest, Reporter_may_die_meanwhile) {
   world.step(event::ValueVerified{other, slot, world.word(slot).generation, false});
 }
 
+// Who comes, reports and goes must not make the node hold slot after slot.
+TEST_F(MismatchTest, Checks_under_way_are_bounded_whoever_asked_for_them) {
+  const auto r = report();
+  unsigned taken = 0;
+  for (unsigned i = 0; i < 300; ++i) {
+    const ClientId passing = world.attach();
+    taken += world.step(event::ReportMismatch{passing, world.next_request(), r})->args[0];
+    world.step(event::Detach{passing, world.next_request()});
+    world.forget_channel(passing);
+  }
+  EXPECT_EQ(taken, 256u);
+  world.step(
+      event::ValueVerified{ClientId{client.value + 1}, slot, world.word(slot).generation, true});
+  EXPECT_EQ(send(r), 1u);
+}
+
 // ---- namespaces ----
 
 class NamespaceTest : public ::testing::Test {

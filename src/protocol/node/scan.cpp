@@ -7,7 +7,14 @@
 
 namespace orlop::protocol {
 
-// ---- touches ----
+// ---- touches and missed keys ----
+
+// Before every choice of victims: what was read lately stays, and a key that was missed before it
+// left did not miss because it left.
+void Node::drain_rings(std::uint32_t touches, std::uint32_t missed, MonoNs now) {
+  for (auto& [id, client] : clients_) drain_touches(client, touches, now);
+  drain_all_missed(missed);
+}
 
 void Node::touched(SlotId slot, std::uint16_t recency, SlotId* last) {
   if (!known_slot(slot)) return;  // a client writes what it likes
@@ -24,19 +31,17 @@ void Node::touched(SlotId slot, std::uint16_t recency, SlotId* last) {
     store_word(slot, word, {word.generation, word.state, word.flags, recency});
 }
 
-void Node::drain_touches(std::uint32_t limit, MonoNs now) {
+void Node::drain_touches(ClientRecord& client, std::uint32_t limit, MonoNs now) {
+  if (client.dead) return;
   const std::uint16_t recency = coarse(now);
-  for (auto& [id, client] : clients_) {
-    if (client.dead) continue;
-    SlotId last;
-    std::uint64_t drained = 0;
-    const std::uint32_t lost = client.touches.drain(limit, [&](SlotId slot) {
-      touched(slot, recency, &last);
-      ++drained;
-    });
-    counters_.touches += drained;
-    counters_.touches_lost += lost;
-  }
+  SlotId last;
+  std::uint64_t drained = 0;
+  const std::uint32_t lost = client.touches.drain(limit, [&](SlotId slot) {
+    touched(slot, recency, &last);
+    ++drained;
+  });
+  counters_.touches += drained;
+  counters_.touches_lost += lost;
 }
 
 // ---- ledgers ----
@@ -79,6 +84,25 @@ void Node::scan_ledgers() {
   counters_.cells_scanned += cells;
   last_scan_cells_ = cells;
   publish_pin_cap(pinned_total);
+}
+
+// What clients pin, for a status and for `drain`: as scan_ledgers(), but nothing is decided by it,
+// so people who ask in a loop get the last figures for ten times what the pass costs.
+void Node::count_pins(MonoNs least_spacing, MonoNs now) {
+  const MonoNs spacing = std::max(least_spacing, 10 * pins_counted_cost_);
+  if (pins_counted_at_ != 0 && now - pins_counted_at_ < spacing) return;
+  pins_counted_at_ = now;
+  pins_counted_cost_ = 0;
+  for (auto& [id, client] : clients_) {
+    client.pinned_cells = client.pinned_bytes = 0;
+    if (client.dead) continue;
+    const std::uint64_t cells =
+        segment::for_each_held_cell(client.channel, [&](segment::LedgerCell cell) {
+          ++client.pinned_cells;
+          if (area_.valid_slot(cell.slot)) client.pinned_bytes += slot_bytes_of(cell.slot);
+        });
+    pins_counted_cost_ += (cells + client.channel.bitmap_words()) * kScanNsPerCell;
+  }
 }
 
 // A client that never releases must not stop the puts of others: while all together pin less than

@@ -2,6 +2,7 @@
 // A size class that has nothing of its own to evict takes a slab from another: the coldest one of
 // the class whose oldest group has been idle longest, emptied slot by slot by the ordinary step.
 #include <algorithm>
+#include <limits>
 
 #include "protocol/node/node_state.h"
 
@@ -88,7 +89,7 @@ bool Node::steal_slabs(SizeClass c, std::uint64_t slots, MonoNs now) {
   }
   if (chosen.empty()) return false;
   SOMETIMES(true, "a slab is taken from another class");
-  drain_touches(~std::uint32_t{0}, now);
+  drain_rings(std::numeric_limits<std::uint32_t>::max(), kMissedOfAll, now);
   std::vector<SlotId> leaders;
   for (const SlabId slab : chosen) retire_slab(slab, classes_.pages(*donor), leaders);
   counters_.groups_selected += leaders.size();
