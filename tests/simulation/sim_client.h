@@ -68,6 +68,7 @@ class SimClient {
     Sequence begun = 0;                            // put_start, commit: when the put was posted
     NamespaceIndex index{};                        // commit
     bool last_put = false;
+    bool flushed = false;  // commit: its namespace was, before it was posted
   };
   struct PutPlan {
     std::uint32_t ns = 0;
@@ -161,6 +162,7 @@ class SimClient {
   // sim_client_reads.cpp
   void start_read(std::uint32_t ns, std::uint32_t first, std::uint32_t count);
   bool reserve_cells(std::uint32_t count, std::vector<std::uint32_t>& cells);
+  std::uint32_t index_epoch() const;
   void check_pinned(ReadPlan& plan, const std::vector<std::uint64_t>& floors);
   void check_bytes(const ReadPlan& plan, std::size_t page);
   void advance_reads();

@@ -149,6 +149,8 @@ void SimClient::committed(const Operation& asked, const Answer& answer) {
     const Generation generation{asked.entries[i].generation};
     if (outcome == Outcome::kStored && world_.slots.readable_since(slot, generation) == 0)
       broken(Oracle::kV1, "commit: stored, but the slot never became readable");
+    if (outcome == Outcome::kStored && asked.flushed)
+      broken(Oracle::kRemoved, "commit: stored, though its namespace was flushed before");
     if (outcome == Outcome::kEvicted && !may_be_evicted(asked, i))
       broken(Oracle::kA2, "commit: the node lost Prepared slots of a put that was held");
     SOMETIMES(outcome == Outcome::kExists, "sim: a later writer committed first");

@@ -198,6 +198,10 @@ void SimClient::commit(PutId id, PutPlan& plan) {
     plan.entries[i].checksum = value_checksum(identity, value);
   }
   operation.entries = plan.entries;
+  {
+    const Unobserved quiet;
+    operation.flushed = my_->area.current_index(*my_->rows[plan.ns]) != plan.index;
+  }
   const std::uint64_t cookie = my_->next_cookie++;
   session().commit(id, plan.entries, cookie);
   my_->operations.emplace(cookie, std::move(operation));

@@ -50,10 +50,14 @@ void SimClient::start_read(std::uint32_t ns, std::uint32_t first, std::uint32_t 
   }
   plan.index = my_->area.current_index(*my_->rows[ns]);
   plan.pinned.resize(count);
+  const Sequence begun = world_.slots.now();
+  const std::uint32_t epoch = index_epoch();
   const segment::PinResult result =
       segment::pin_prefix(my_->area, my_->channel, plan.cells, plan.keys, plan.index, plan.pinned);
-  if (result.stop == segment::PinStop::kNotFound)
+  if (result.stop == segment::PinStop::kNotFound) {
+    world_.slots.not_found(plan.keys[result.pinned], plan.index, begun, index_epoch() - epoch);
     segment::write_missed(my_->channel, {plan.keys[result.pinned], *my_->rows[ns]});
+  }
   plan.cells.resize(result.pinned);
   plan.keys.resize(result.pinned);
   plan.pinned.resize(result.pinned);
@@ -67,6 +71,11 @@ void SimClient::start_read(std::uint32_t ns, std::uint32_t first, std::uint32_t 
   check_pinned(plan, floors);
   const ReadPlan& kept = my_->reads.emplace(next_read_++, std::move(plan)).first->second;
   if (world_.roll(700)) segment::touch(my_->channel, kept.pinned);
+}
+
+std::uint32_t SimClient::index_epoch() const {
+  const Unobserved quiet;
+  return my_->area.index_word().epoch;
 }
 
 void SimClient::check_pinned(ReadPlan& plan, const std::vector<std::uint64_t>& floors) {

@@ -29,6 +29,7 @@ void SlotOracle::area_formatted() {
   doomed_.clear();
   kept_.clear();
   torn_.clear();
+  index_is_built(true);
 }
 
 std::string SlotOracle::name_of(SlotId slot, Generation generation) const {
@@ -69,6 +70,7 @@ void SlotOracle::stored(const void* address, std::uint64_t before_bits, std::uin
     readable_since_.emplace(SlotVersion{slot, after.generation}, now_);
     SOMETIMES(true, "sim: a slot is readable");
   }
+  word_changed(slot, before, after);
   if (before.readable() || after.readable()) {
     const SlotRow& row = area_.slot(slot);
     page_last_seen_[{row.load_key(), row.load_ns()}] = now_;

@@ -56,7 +56,12 @@ class SlotOracle {
   void server_recovered();
   // Whenever no server is between two stores of a step, and where it died between them.
   void check_groups();
+  // No page is readable twice, and the index has one entry for each readable slot and no other.
   void check_no_duplicates();
+
+  // A look-up that began at `begun` did not find the page; the index switched places so often
+  // meanwhile.
+  void not_found(const KeyId& key, NamespaceIndex index, Sequence begun, std::uint32_t switches);
 
  private:
   using SlotVersion = std::pair<SlotId, Generation>;
@@ -74,7 +79,14 @@ class SlotOracle {
   };
 
   bool legal(segment::SlotWord before, segment::SlotWord after) const;
+  // More switches during one look-up than it is promised to follow (pin.h).
+  static constexpr std::uint32_t kLookUpSwitches = 2;
+
   void given_out(SlotId slot, segment::SlotWord word);
+  void word_changed(SlotId slot, segment::SlotWord before, segment::SlotWord after);
+  void restored(SlotId slot, segment::SlotWord word);
+  void index_is_built(bool built);
+  void check_index();
   void freed(SlotId slot, Generation generation);
   void left_prepared(SlotId slot, segment::SlotWord after);
   void doomed(SlotId slot, segment::SlotWord before);
@@ -95,6 +107,8 @@ class SlotOracle {
   std::map<SlotVersion, std::uint32_t> readers_;
   std::map<SlotVersion, Sequence> readable_since_;
   std::map<std::pair<KeyId, NamespaceIndex>, Sequence> page_last_seen_;
+  bool indexed_ = false;
+  std::map<std::pair<KeyId, NamespaceIndex>, Sequence> committed_since_;  // while indexed_
   std::set<SlotVersion> doomed_;
   std::set<SlotVersion> corrupted_;
   std::map<SlotId, Generation> kept_;  // whole groups at the server's death

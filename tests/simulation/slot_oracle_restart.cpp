@@ -41,6 +41,7 @@ std::map<SlotOracle::GroupName, SlotOracle::GroupView> SlotOracle::groups() cons
 void SlotOracle::server_died(bool serving) {
   const Unobserved quiet;
   check_groups();
+  index_is_built(false);
   if (!serving) return;
   kept_.clear();
   for (const auto& [name, group] : groups()) {
@@ -81,6 +82,7 @@ void SlotOracle::server_recovered() {
                                        std::to_string(name.first.value) + " is readable");
   }
   check_no_duplicates();
+  index_is_built(true);
 }
 
 void SlotOracle::check_groups() {
@@ -110,6 +112,7 @@ void SlotOracle::check_no_duplicates() {
     if (!seen.emplace(std::pair{row.load_key(), row.load_ns()}, SlotId{i}).second)
       verdict_.broken(Oracle::kV3, "one page is readable twice, once in slot " + std::to_string(i));
   }
+  check_index();
 }
 
 }  // namespace orlop::simulation
