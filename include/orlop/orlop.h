@@ -193,7 +193,8 @@ typedef struct orlop_client_options {
   int64_t handle_ttl_ms;   // get handles never transferred are cancelled after this; 0: 30,000
   uint64_t ledger_cells;   // pages that can be pinned at once, below 2^32; 0: 1,000,000
   // Called from the library's own thread when the client becomes attached (1) or loses its node
-  // (0), with the context. May call orlop_ready, nothing else; must not throw or jump out.
+  // (0), with the context; maybe before orlop_open has returned and set its `out`. May call
+  // orlop_ready, nothing else; must not throw or jump out.
   void (*on_ready)(void* context, int ready);
   void* on_ready_context;
 } orlop_client_options;
@@ -204,8 +205,8 @@ typedef struct orlop_client_options {
 ORLOP_EXPORT orlop_status orlop_open(const orlop_client_options* options, orlop_client** out);
 
 // Ends every plan and handle (they answer ORLOP_CLOSED from now on; plans with registered copies
-// end after them, or with the process), waits at most the call budget for commits in flight,
-// detaches. A second close does nothing.
+// end after them, or with the process), waits until the copies that run in other threads are over,
+// and at most the call budget for commits in flight, detaches. A second close does nothing.
 ORLOP_EXPORT orlop_status orlop_close(orlop_client* client);
 
 // Closes and frees.
@@ -223,7 +224,8 @@ ORLOP_EXPORT orlop_status orlop_last_attach_error(const orlop_client* client);
 // Identity of the memory contents, changed only by a cold start of the node; 0 while not attached.
 ORLOP_EXPORT uint64_t orlop_segment_id(const orlop_client* client);
 
-// Identity of the node's present life, changed by every start; 0 before the first attach.
+// Identity of the node's present life, changed by every start; 0 before the first attach and after
+// its memory is gone. While a killed server is away and after orlop_close it is the last one known.
 ORLOP_EXPORT uint64_t orlop_incarnation(const orlop_client* client);
 
 // One round trip to the node. ORLOP_NO_NODE: none within the call budget.
@@ -514,14 +516,14 @@ ORLOP_EXPORT orlop_status orlop_exists(orlop_client* client, const orlop_namespa
 ORLOP_EXPORT orlop_status orlop_remove(orlop_client* client, const orlop_namespace* ns,
                                        const orlop_keys* keys, uint64_t* slots);
 
-// A plan begun after flush returned never sees bytes from before. *slots, ORLOP_NO_NODE: as of
-// remove.
+// Forgets every value of the namespace: a plan begun after flush returned never sees bytes from
+// before. *namespaces (or NULL): how many were flushed, 1. ORLOP_NO_NODE: as of remove.
 ORLOP_EXPORT orlop_status orlop_flush(orlop_client* client, const orlop_namespace* ns,
-                                      uint64_t* slots);
+                                      uint64_t* namespaces);
 
-// The same for every namespace of the family: all ranks (a weight update).
+// The same for every namespace of the family that the node knows: all ranks (a weight update).
 ORLOP_EXPORT orlop_status orlop_flush_family(orlop_client* client, const orlop_namespace* ns,
-                                             uint64_t* slots);
+                                             uint64_t* namespaces);
 
 // NOLINTEND(modernize-use-using,modernize-use-nullptr)
 #ifdef __cplusplus

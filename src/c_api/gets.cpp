@@ -6,6 +6,7 @@
 #include "c_api/arguments.h"
 #include "c_api/guard.h"
 #include "c_api/handles.h"
+#include "c_api/plans.h"
 #include "c_api/structs.h"
 #include "client/access.h"
 #include "client/limits.h"
@@ -17,13 +18,6 @@ using orlop::Result;
 using orlop::detail::ClientAccess;
 
 namespace {
-
-template <class HandleType>
-Result<void> check_both(const orlop_client* client, std::string_view argument,
-                        const HandleType* handle) {
-  if (auto checked = check_handle("client", client); !checked) return checked;
-  return check_handle(argument, handle);
-}
 
 Result<void> check_result(const orlop_get_result* result) {
   if (result == nullptr) return {};
@@ -92,11 +86,13 @@ std::unexpected<orlop::Error> mismatch(const orlop::ReadPlan& plan, std::size_t 
                                               "it are misses");
 }
 
-// A call that answers a number, wanted or not.
-Result<void> give_number(const Result<std::uint64_t>& answered, uint64_t* out) {
-  if (!answered) return std::unexpected(answered.error());
-  if (out != nullptr) *out = *answered;
-  return {};
+// Why there is no view: close() in another thread has the same answer as a mismatch.
+std::unexpected<orlop::Error> no_view(const orlop::ReadPlan& plan, std::size_t i,
+                                      std::size_t rank) {
+  const std::size_t valid = plan.valid_len();
+  if (auto checked = check_page(plan, i, rank); !checked) return std::unexpected(checked.error());
+  if (i < valid) return orlop::fail(ErrorCode::kClosed, "plan: its client was closed");
+  return mismatch(plan, i);
 }
 
 }  // namespace
@@ -197,7 +193,7 @@ orlop_status orlop_view(orlop_read_plan* plan, size_t i, size_t rank, orlop_byte
     if (auto checked = check_out("bytes", bytes); !checked) return checked;
     if (auto checked = check_page(*plan->object, i, rank); !checked) return checked;
     const std::span<const std::byte> view = plan->object->view(i, rank);
-    if (view.empty()) return mismatch(*plan->object, i);
+    if (view.empty()) return no_view(*plan->object, i, rank);
     *bytes = {view.data(), view.size()};
     return {};
   });
@@ -237,31 +233,15 @@ orlop_status orlop_report_mismatch(orlop_read_plan* plan, size_t i, size_t rank)
 }
 
 orlop_status orlop_read_register_copy(orlop_read_plan* plan, uint64_t* copy) {
-  return guarded([&]() -> Result<void> {
-    if (auto checked = check_handle("plan", plan); !checked) return checked;
-    if (auto checked = check_out("copy", copy); !checked) return checked;
-    return give_number(plan->object->register_copy(), copy);
-  });
+  return register_copy(plan, copy);
 }
 
 orlop_status orlop_read_copy_done(orlop_read_plan* plan, uint64_t copy, int success) {
-  return guarded([&]() -> Result<void> {
-    if (auto checked = check_handle("plan", plan); !checked) return checked;
-    return plan->object->copy_done(copy, success != 0);
-  });
+  return copy_done(plan, copy, success);
 }
 
 orlop_status orlop_read_blob(orlop_read_plan* plan, const uint64_t** words, size_t* count) {
-  return guarded([&]() -> Result<void> {
-    if (auto checked = check_handle("plan", plan); !checked) return checked;
-    if (auto checked = check_out("words", words); !checked) return checked;
-    if (auto checked = check_out("count", count); !checked) return checked;
-    const auto blob = plan->object->blob();
-    if (!blob) return std::unexpected(blob.error());
-    *words = blob->data();
-    *count = blob->size();
-    return {};
-  });
+  return give_blob(plan, words, count);
 }
 
 orlop_status orlop_release_views(orlop_client* client, orlop_read_plan* plan) {
@@ -329,16 +309,17 @@ orlop_status orlop_remove(orlop_client* client, const orlop_namespace* ns, const
   });
 }
 
-orlop_status orlop_flush(orlop_client* client, const orlop_namespace* ns, uint64_t* slots) {
+orlop_status orlop_flush(orlop_client* client, const orlop_namespace* ns, uint64_t* namespaces) {
   return guarded([&]() -> Result<void> {
     if (auto checked = check_both(client, "ns", ns); !checked) return checked;
-    return give_number(client->object->flush(*ns->object), slots);
+    return give_number(client->object->flush(*ns->object), namespaces);
   });
 }
 
-orlop_status orlop_flush_family(orlop_client* client, const orlop_namespace* ns, uint64_t* slots) {
+orlop_status orlop_flush_family(orlop_client* client, const orlop_namespace* ns,
+                                uint64_t* namespaces) {
   return guarded([&]() -> Result<void> {
     if (auto checked = check_both(client, "ns", ns); !checked) return checked;
-    return give_number(client->object->flush_family(*ns->object), slots);
+    return give_number(client->object->flush_family(*ns->object), namespaces);
   });
 }

@@ -17,8 +17,6 @@ std::string_view to_string(Kind kind) {
       return "get handle";
     case Kind::kReadPlan:
       return "read plan";
-    case Kind::kFreed:
-      return "freed handle";
   }
   return "pointer to something else";
 }
@@ -27,6 +25,12 @@ Result<void> check_place(std::string_view argument, bool given) {
   if (given) return {};
   return fail(ErrorCode::kInvalidArgument,
               std::string(argument) + ": is NULL; give a place for the result");
+}
+
+Result<void> give_number(const Result<std::uint64_t>& answered, std::uint64_t* out) {
+  if (!answered) return std::unexpected(answered.error());
+  if (out != nullptr) *out = *answered;
+  return {};
 }
 
 }  // namespace orlop::c_api

@@ -13,8 +13,9 @@
 
 namespace orlop::c_api {
 
-// Not small numbers: a pointer to anything else should not pass for a handle. A freed handle is
-// kFreed until its memory is used again; that helps debugging and is no promise.
+// Not small numbers: a pointer to anything else should not pass for a handle. Nor does a freed one
+// as a rule, because the allocator writes over its first bytes; what finds those for certain is a
+// run under AddressSanitizer.
 enum class Kind : std::uint64_t {
   kClient = 0x4f52'4c4f'5001'0001,
   kNamespace = 0x4f52'4c4f'5001'0002,
@@ -22,7 +23,6 @@ enum class Kind : std::uint64_t {
   kFuture = 0x4f52'4c4f'5001'0004,
   kGetHandle = 0x4f52'4c4f'5001'0005,
   kReadPlan = 0x4f52'4c4f'5001'0006,
-  kFreed = 0x4f52'4c4f'5001'00ff,
 };
 std::string_view to_string(Kind kind);
 
@@ -76,18 +76,27 @@ bool usable(const HandleType* handle) {
   return handle != nullptr && kind_of(handle) == HandleType::kOwnKind;
 }
 
+// The client of a call and what the call is about.
+template <class HandleType>
+Result<void> check_both(const orlop_client* client, std::string_view argument,
+                        const HandleType* handle) {
+  if (auto checked = check_handle("client", client); !checked) return checked;
+  return check_handle(argument, handle);
+}
+
 Result<void> check_place(std::string_view argument, bool given);
 template <class Value>
 Result<void> check_out(std::string_view argument, const Value* out) {
   return check_place(argument, out != nullptr);
 }
 
+// The answer of a call that gives a number, wanted or not.
+Result<void> give_number(const Result<std::uint64_t>& answered, std::uint64_t* out);
+
 // What every _free does. A handle of another kind stays: it would be torn down as what it is not.
 template <class HandleType>
 void free_handle(HandleType* handle) noexcept {
-  if (!usable(handle)) return;
-  handle->kind = Kind::kFreed;
-  delete handle;
+  if (usable(handle)) delete handle;
 }
 
 }  // namespace orlop::c_api

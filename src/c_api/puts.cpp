@@ -5,6 +5,7 @@
 #include "c_api/arguments.h"
 #include "c_api/guard.h"
 #include "c_api/handles.h"
+#include "c_api/plans.h"
 #include "client/access.h"
 #include "orlop/orlop.h"
 
@@ -14,15 +15,6 @@ using orlop::Result;
 using orlop::detail::ClientAccess;
 
 namespace {
-
-Result<void> check_both(const orlop_client* client, const orlop_namespace* ns) {
-  if (auto checked = check_handle("client", client); !checked) return checked;
-  return check_handle("ns", ns);
-}
-Result<void> check_both(const orlop_client* client, const orlop_put_plan* plan) {
-  if (auto checked = check_handle("client", client); !checked) return checked;
-  return check_handle("plan", plan);
-}
 
 Result<void> check_outcomes(const orlop_outcome* outcomes, std::size_t count, std::size_t keys) {
   if (auto checked = check_out("outcomes", outcomes); !checked) return checked;
@@ -43,7 +35,7 @@ orlop_status orlop_put_start(orlop_client* client, const orlop_namespace* ns,
                              orlop_put_plan** out) {
   if (out != nullptr) *out = nullptr;
   return guarded([&]() -> Result<void> {
-    if (auto checked = check_both(client, ns); !checked) return checked;
+    if (auto checked = check_both(client, "ns", ns); !checked) return checked;
     if (auto checked = check_out("out", out); !checked) return checked;
     KeyViews views;
     if (auto read = views.read(keys); !read) return read;
@@ -105,40 +97,21 @@ orlop_status orlop_set_checksum(orlop_put_plan* plan, size_t i, uint64_t checksu
 }
 
 orlop_status orlop_put_register_copy(orlop_put_plan* plan, uint64_t* copy) {
-  return guarded([&]() -> Result<void> {
-    if (auto checked = check_handle("plan", plan); !checked) return checked;
-    if (auto checked = check_out("copy", copy); !checked) return checked;
-    const auto registered = plan->object->register_copy();
-    if (!registered) return std::unexpected(registered.error());
-    *copy = *registered;
-    return {};
-  });
+  return register_copy(plan, copy);
 }
 
 orlop_status orlop_put_copy_done(orlop_put_plan* plan, uint64_t copy, int success) {
-  return guarded([&]() -> Result<void> {
-    if (auto checked = check_handle("plan", plan); !checked) return checked;
-    return plan->object->copy_done(copy, success != 0);
-  });
+  return copy_done(plan, copy, success);
 }
 
 orlop_status orlop_put_blob(orlop_put_plan* plan, const uint64_t** words, size_t* count) {
-  return guarded([&]() -> Result<void> {
-    if (auto checked = check_handle("plan", plan); !checked) return checked;
-    if (auto checked = check_out("words", words); !checked) return checked;
-    if (auto checked = check_out("count", count); !checked) return checked;
-    const auto blob = plan->object->blob();
-    if (!blob) return std::unexpected(blob.error());
-    *words = blob->data();
-    *count = blob->size();
-    return {};
-  });
+  return give_blob(plan, words, count);
 }
 
 orlop_status orlop_put_commit(orlop_client* client, orlop_put_plan* plan, orlop_future** out) {
   if (out != nullptr) *out = nullptr;
   return guarded([&]() -> Result<void> {
-    if (auto checked = check_both(client, plan); !checked) return checked;
+    if (auto checked = check_both(client, "plan", plan); !checked) return checked;
     auto made = std::make_unique<orlop_future>();  // before the commit, which cannot be taken back
     made->size = plan->object->size();
     auto future = client->object->put_commit(*plan->object);
@@ -151,7 +124,7 @@ orlop_status orlop_put_commit(orlop_client* client, orlop_put_plan* plan, orlop_
 
 orlop_status orlop_put_abort(orlop_client* client, orlop_put_plan* plan) {
   return guarded([&]() -> Result<void> {
-    if (auto checked = check_both(client, plan); !checked) return checked;
+    if (auto checked = check_both(client, "plan", plan); !checked) return checked;
     return client->object->put_abort(*plan->object);
   });
 }
@@ -194,7 +167,7 @@ orlop_status orlop_put(orlop_client* client, const orlop_namespace* ns, const or
                        const orlop_put_options* options, orlop_outcome* outcomes,
                        size_t outcome_count) {
   return guarded([&]() -> Result<void> {
-    if (auto checked = check_both(client, ns); !checked) return checked;
+    if (auto checked = check_both(client, "ns", ns); !checked) return checked;
     KeyViews views;
     if (auto read = views.read(keys); !read) return read;
     const auto spans = read_buffers(buffers, buffer_count);
