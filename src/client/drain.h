@@ -13,7 +13,7 @@ namespace orlop::detail {
 struct DrainState {
   bool draining = false;
   std::uint64_t open_puts = 0;   // of all clients; puts that wait for memory count
-  std::uint64_t held_pages = 0;  // by read plans of all living clients, at most 10 ms ago
+  std::uint64_t held_pages = 0;  // by read plans of all living clients, some 10 ms ago at most
 };
 
 // One round trip. Errors: as of Client::ping().

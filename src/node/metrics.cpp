@@ -70,7 +70,7 @@ void add_clients(MetricFamilies& f, const runtime::NodeSnapshot& s) {
             value(client.gauges));
     }
   };
-  each("orlop_client_pinned_bytes", "Bytes a client pins, as of the last scan.",
+  each("orlop_client_pinned_bytes", "Bytes a client pins, by its ledger.",
        [](const Gauges& g) { return g.pinned_bytes; });
   each("orlop_client_prepared_bytes", "Bytes a client has reserved for puts.",
        [](const Gauges& g) { return g.prepared_bytes; });

@@ -153,6 +153,17 @@ TEST_F(AdminTest, Absent_key_ends_with_1_and_says_what_is_known) {
             "removed");
 }
 
+// The namespace goes by another index since the flush.
+TEST_F(AdminTest, Flushed_key_says_that_it_was_flushed) {
+  put(rank0, {"a"});
+  json({"flush", "--namespace", "0"});
+  const Json flushed = json({"inspect", "key", "--namespace", "0", "--text", "a"}, 1);
+  EXPECT_FALSE(flushed["present"].get<bool>());
+  EXPECT_EQ(flushed["left"]["cause"], "flushed");
+  EXPECT_THAT(orlop({"inspect", "key", "--namespace", "0", "--text", "a"}).out,
+              HasSubstr("ago: flushed"));
+}
+
 TEST_F(AdminTest, Client_is_found_by_name_id_and_process) {
   put(rank0, kKeys);
   const ReadPlan plan = read(rank0, kKeys);
