@@ -98,7 +98,7 @@ void StandInManager::drop_hung_up() {
 std::unique_ptr<Daemon> StandInManager::start(const std::string& folder,
                                               std::vector<std::string> extra,
                                               std::vector<std::string> environment) {
-  settle();
+  if (!stalled_) settle();
   DaemonStart start;
   start.service = true;
   start.environment = std::move(environment);

@@ -306,6 +306,20 @@ TEST_F(UnitRestart, Manager_that_does_not_answer_costs_the_store_only) {
   EXPECT_NE(daemon_->status().segment, before);
 }
 
+// The server is started and does not have the memory yet, because its death could not be proved.
+TEST_F(UnitRestart, Stop_before_the_server_has_its_memory_is_graceful) {
+  manager_.stall(true);
+  daemon_ = manager_.start(folder_.path());
+  ASSERT_TRUE(eventually([&] { return daemon_->log().contains("event=server_started"); }));
+  daemon_->terminate();
+  const ExitStatus ended = daemon_->wait_exit();
+  EXPECT_FALSE(ended.by_signal);
+  EXPECT_EQ(ended.value, 0);
+  EXPECT_THAT(daemon_->log(), HasSubstr("event=server_not_needed"));
+  EXPECT_THAT(daemon_->log(), Not(HasSubstr("another kind was expected")));
+  manager_.stall(false);
+}
+
 // Keepers killed at any moment under clients that come and go.
 TEST_F(UnitRestart, Killed_at_any_moment_never_cold_and_nothing_wrong) {
   Rng rng(1);
