@@ -20,6 +20,7 @@ class Group : public Program {
     unsigned readers = 1;
     bool node_may_die = false;  // then a fiber more: the next server
     bool reader_keeps_pins = false;
+    bool writer_dies_with_node = false;
   };
 
   explicit Group(const Shape& shape) : shape_(shape), world_(2), node_(world_) {
@@ -67,12 +68,17 @@ class Group : public Program {
     sleep_until([this] { return somebody_was_abandoned() || node_ended_; });
     if (!somebody_was_abandoned()) return;
     begin_act();
-    node_.succeed();
+    if (shape_.writer_dies_with_node) {
+      node_.succeed_without_writer();
+    } else {
+      node_.succeed();
+    }
     end_act();
   }
 
   void verify() override {
     whole_groups_are_here();
+    nothing_is_prepared();
     node_.machine().validate();
     for (unsigned i = 0; i < shape_.readers && shape_.reader_keeps_pins; ++i) {
       readers_[i].read_pages(world_, kOld);
@@ -105,6 +111,13 @@ class Group : public Program {
       reader.read_pages(world_, keys);
       reader.release();
     }
+  }
+
+  // The put is over, or its writer came back holding nothing, or is gone.
+  void nothing_is_prepared() {
+    for (std::uint32_t s = 1; s <= world_.slots(); ++s)
+      require(world_.area().slot(SlotId{s}).load_word().state != segment::SlotState::kPrepared,
+              "a slot stays Prepared for nobody");
   }
 
   void begin_act() {
@@ -152,6 +165,16 @@ TEST(GroupExplorer, Two_readers_and_a_dying_node_are_clean) {
   Group program({.readers = 2, .node_may_die = true, .reader_keeps_pins = true});
   expect_clean("group: two readers, node dies, next server", program,
                {.budget = 1, .random_walks = 20'000});
+}
+
+TEST(GroupExplorer, Node_and_writer_abandoned_anywhere_leave_nothing_prepared) {
+  Group program({.readers = 1, .node_may_die = true, .writer_dies_with_node = true});
+  expect_clean("group: node and writer die, next server", program, {.budget = 1});
+}
+
+TEST(GroupExplorer, Prepared_of_dead_owner_kept_is_found) {
+  Group program({.readers = 1, .node_may_die = true, .writer_dies_with_node = true});
+  expect_found("prepared of dead owner kept", program, PlantedBug::kPreparedOfDeadOwnerKept);
 }
 
 TEST(GroupExplorer, Half_group_restored_is_found) {

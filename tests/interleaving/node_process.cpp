@@ -2,6 +2,7 @@
 #include "node_process.h"
 
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "orlop/namespace.h"
@@ -70,9 +71,9 @@ void NodeProcess::cold_start() {
   CHECK(world_->area().current_index(kRow) == kNs);
 }
 
-std::unique_ptr<NodeMachine> NodeProcess::recovered() {
-  return NodeMachine::recover(world_->area(), config(), Incarnation{2}, clients_, counts_.now,
-                              nullptr)
+std::unique_ptr<NodeMachine> NodeProcess::recovered(std::vector<NodeMachine::HandedOver> clients) {
+  return NodeMachine::recover(world_->area(), config(), Incarnation{2}, std::move(clients),
+                              counts_.now, nullptr)
       .value();
 }
 
@@ -81,14 +82,21 @@ void NodeProcess::restart() {
   destroy(machine_);
   if (!at_first_restart_) at_first_restart_ = counts_;
   counts_ = *at_first_restart_;
-  machine_ = recovered();
+  machine_ = recovered(clients_);
 }
 
 void NodeProcess::succeed() {
   dead_ = std::move(machine_);
-  machine_ = recovered();
+  machine_ = recovered(clients_);
   protocol::NodeEffects effects;  // the abandoned fiber was appending to effects_
   machine_->step(event::ClientResumed{kWriter, {}}, counts_.now, effects);
+}
+
+void NodeProcess::succeed_without_writer() {
+  dead_ = std::move(machine_);
+  machine_ = recovered({clients_.begin() + 1, clients_.end()});
+  protocol::NodeEffects effects;
+  machine_->step(event::ClientAttached{kWriter, writer_.view(), "writer"}, counts_.now, effects);
 }
 
 std::vector<SlotGrant> NodeProcess::start(PutId put, std::span<const KeyId> keys) {

@@ -34,6 +34,8 @@ class NodeProcess {
   // ---- from another fiber, after the node was abandoned
   // The next server: recovers, and the writer comes back holding nothing.
   void succeed();
+  // The same, but the writer died with the node and nobody handed it over; another takes its place.
+  void succeed_without_writer();
 
   // ---- from the node's fiber
   // One group: put_start (evicts as it must), the writer's bytes, put_commit. False: no space.
@@ -48,7 +50,8 @@ class NodeProcess {
   protocol::NodeMachine& machine() { return *machine_; }
 
  private:
-  std::unique_ptr<protocol::NodeMachine> recovered();
+  std::unique_ptr<protocol::NodeMachine> recovered(
+      std::vector<protocol::NodeMachine::HandedOver> clients);
   std::vector<protocol::SlotGrant> start(PutId put, std::span<const KeyId> keys);
   RequestId next_request() { return RequestId{++counts_.requests}; }
   PutId next_put() { return make_put_id(kWriter, ++counts_.puts); }
