@@ -143,9 +143,13 @@ TEST_F(CCalls, Removal_and_flush_say_how_much) {
   EXPECT_EQ(orlop_exists(client_, ns_, &batch.keys, &present, nullptr, 0), ORLOP_OK);
   EXPECT_EQ(present, 0U);
   ASSERT_TRUE(put(4, 0));
+  std::uint64_t namespaces = 0;
+  EXPECT_EQ(orlop_flush(client_, ns_, &namespaces), ORLOP_OK);
+  EXPECT_EQ(namespaces, 1U);  // of kBatch values
+  ASSERT_TRUE(put(4, 0));     // not "exists"
+  EXPECT_EQ(orlop_flush_family(client_, ns_, &namespaces), ORLOP_OK);
+  EXPECT_EQ(namespaces, 1U);
   EXPECT_EQ(orlop_flush(client_, ns_, nullptr), ORLOP_OK);
-  ASSERT_TRUE(put(4, 0));  // not "exists"
-  EXPECT_EQ(orlop_flush_family(client_, ns_, &slots), ORLOP_OK);
   EXPECT_EQ(orlop_exists(client_, ns_, &batch.keys, &present, nullptr, 0), ORLOP_OK);
   EXPECT_EQ(present, 0U);
 }
