@@ -23,7 +23,11 @@
 //   * A client may start before its node: attach happens in the background, and again after a
 //     restart of the node; until then every read is a miss `not_attached` and every put answers
 //     kNoNode.
-// Thread: a Client is thread-safe. A plan or handle belongs to one thread at a time.
+// Thread: a Client is thread-safe. A plan or handle belongs to one thread at a time: two calls of
+// it
+//   do not overlap. A commit, abort or release that comes upon a copy of another thread answers
+//   kWrongState and changes nothing; to destroy the plan there ends the process. close() may be
+//   called on any thread at any time.
 // Fork: every object of the parent answers kForkedChild in a child; its destructor does nothing.
 // Errors: misuse is an Error that names argument, index and remedy; nothing is reserved or changed.
 #pragma once
@@ -49,13 +53,17 @@ using Key = std::string_view;  // any bytes, 1..4096 of them
 using Milliseconds = std::chrono::milliseconds;
 
 struct ClientOptions {
-  std::string socket{};                    // empty: $ORLOP_SOCKET, else the node's default place
-  std::string name{};                      // shown by `orlop status`; empty: the program's name
-  Milliseconds call_budget{200};           // calls that need the server wait at most this long
-  Milliseconds handle_ttl{30'000};         // GetHandles never transferred are cancelled after this
+  std::string socket{};           // empty: $ORLOP_SOCKET, else the node's default place
+  std::string name{};             // shown by `orlop status`; empty: the program's name
+  Milliseconds call_budget{200};  // calls that need the server wait at most this long
+  // GetHandles never transferred are cancelled after this. Here and wherever a time is given, more
+  // than a year is a year.
+  Milliseconds handle_ttl{30'000};
   std::uint32_t ledger_cells = 1'000'000;  // pages that can be pinned at once
   // Called from the library's own thread when the client becomes attached (true) or loses its
-  // node (false). May call ready(), nothing else.
+  // node (false). May call ready() and close(), and may drop the last reference of the Client, both
+  // of which return at once: that thread closes the client when the callback has returned. Nothing
+  // else.
   std::function<void(bool)> on_ready{};
 };
 
@@ -278,9 +286,14 @@ class Client {
   Result<void> ping();  // one round trip through the rings
 
   ClientStats stats() const;
-  // Ends every plan and handle (their objects answer kClosed from now on; plans with registered
-  // copies end after them, or with the process), waits at most the call budget for commits in
-  // flight, detaches. Idempotent.
+  // First waits for every copy that runs: copy_in, copy_out, the check of a view, the checksums of
+  // a commit, of whole-value put and get as well. It takes as long as the copies do, no new one
+  // begins (kClosed, an empty view), and no memory is given to anyone under one. Spans that memory,
+  // view and view_unverified returned are the caller's to be done with before, or to be covered by
+  // a registered copy.
+  // Then ends every plan and handle (their objects answer kClosed from now on; plans with
+  // registered copies end after them, or with the process), waits at most the call budget for
+  // commits in flight, detaches. Idempotent; a second caller waits for the first.
   void close();
 
  private:

@@ -20,6 +20,9 @@ struct ClientAccess {
   static Result<void> usable(const Client& client, const ReadPlan& plan);
   static Result<void> usable(const PutPlan& plan);
   static Result<void> usable(const ReadPlan& plan);
+  // kWrongState: a copy of it runs on another thread, which has it.
+  static Result<void> idle(const PutPlan& plan);
+  static Result<void> idle(const ReadPlan& plan);
   static Result<void> usable(const Future& future);  // kForkedChild; a default-made one may be used
   static Result<void> check_cohort(const ClientCore& core,
                                    std::span<const NamespaceState* const> ranks);

@@ -114,6 +114,7 @@ Result<PutPlan> Client::put_start(const Namespace& ns, std::span<const Key> keys
 Result<Future> Client::put_commit(PutPlan& plan) {
   if (auto usable = ClientAccess::usable(*this, plan); !usable)
     return std::unexpected(usable.error());
+  if (auto idle = ClientAccess::idle(plan); !idle) return std::unexpected(idle.error());
   auto future = core_->put_commit(ClientAccess::state(plan));
   if (!future) return std::unexpected(future.error());
   ClientAccess::state(plan) = nullptr;
@@ -123,6 +124,7 @@ Result<Future> Client::put_commit(PutPlan& plan) {
 Result<void> Client::put_abort(PutPlan& plan) {
   if (auto usable = ClientAccess::usable(*this, plan); !usable)
     return std::unexpected(usable.error());
+  if (auto idle = ClientAccess::idle(plan); !idle) return idle;
   core_->put_abort(ClientAccess::state(plan));
   ClientAccess::state(plan) = nullptr;
   return {};
@@ -199,6 +201,7 @@ Result<void> Client::cancel_get(GetHandle& handle) {
 
 Result<void> Client::release_views(ReadPlan& plan) {
   if (auto usable = ClientAccess::usable(*this, plan); !usable) return usable;
+  if (auto idle = ClientAccess::idle(plan); !idle) return idle;
   core_->drop_read(std::exchange(ClientAccess::state(plan), nullptr));
   return {};
 }

@@ -51,6 +51,7 @@ class ClientCore : public client::ThreadExitListener,
   ClientCore& operator=(const ClientCore&) = delete;
 
   bool forked() const { return guard_.in_forked_child(); }
+  const std::atomic<bool>& closed() const { return closed_; }
   void close();
 
   // ---- core_attach.cpp
@@ -136,6 +137,7 @@ class ClientCore : public client::ThreadExitListener,
 
   // ---- puts; mutex_ held
   Result<void> take_grants(PutPlanState& plan, protocol::Answer& answer);
+  bool sum_missing(PutPlanState& plan) const;  // without mutex_
   static void prepare_pages(const PutPlanState& plan, client::Attachment& attachment);
   void resolve_future(FutureState& future, std::span<const Outcome> committed, Outcome otherwise);
   void count_outcomes(std::span<const Outcome> outcomes);
@@ -175,6 +177,7 @@ class ClientCore : public client::ThreadExitListener,
   MonoNs tick();
   void expire_handles(MonoNs now);
   void tidy_ledgers();
+  MonoNs handle_ttl() const;
 
   // ---- report to the node (core_report.cpp)
   ClientStats collect(client::ReadCounters& reads);
@@ -184,6 +187,11 @@ class ClientCore : public client::ThreadExitListener,
   void attach_failed(Error error);
 
   // ---- close (core_close.cpp)
+  void end_thread();
+  void end_writes(MonoNs deadline);
+  void leave_node(MonoNs deadline);
+  void wait_for_copies();
+  bool copy_runs();
   void end_all_reads();
   void end_all_puts();  // mutex_ held
   void wait_for_commits(Lock& lock, MonoNs deadline);
@@ -196,6 +204,9 @@ class ClientCore : public client::ThreadExitListener,
   EventFd wake_;                // the housekeeping thread has something to look at
   EventFd stop_bell_;           // rung once, when it has to end
   std::thread thread_;
+  std::atomic<std::thread::id> own_thread_{};  // the library's thread, written by itself
+  std::mutex close_mutex_;  // one close() at a time, and the others wait for it; before mutex_
+  std::shared_ptr<ClientCore> closing_;  // closed from its own thread, which does the rest
 
   // Read without mutex_; written by the housekeeping thread under it.
   std::atomic<std::uint64_t> number_{0};  // of the attachment in use; 0: none

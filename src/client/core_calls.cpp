@@ -33,10 +33,7 @@ std::chrono::steady_clock::time_point time_point_of(MonoNs deadline) {
 }  // namespace
 
 MonoNs ClientCore::deadline_in(std::optional<Milliseconds> wanted) const {
-  const Milliseconds time = wanted.value_or(options_.call_budget);
-  if (time.count() <= 0) return monotonic_ns();
-  constexpr std::uint64_t kLongest = 365ULL * 24 * 3'600 * 1'000;
-  return monotonic_ns() + std::min(static_cast<std::uint64_t>(time.count()), kLongest) * kNsPerMs;
+  return monotonic_ns() + client::duration_of(wanted.value_or(options_.call_budget));
 }
 
 void ClientCore::ring_if_asleep(Attachment& attachment) {

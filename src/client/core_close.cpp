@@ -8,9 +8,11 @@
 #include <utility>
 
 #include "client/client_core.h"
+#include "client/interruption.h"
 #include "client/limits.h"
 #include "copy/copy.h"
 #include "platform/clock.h"
+#include "platform/pause_point.h"
 #include "platform/process.h"
 #include "platform/runtime_dir.h"
 #include "protocol/attach/frames.h"
@@ -84,16 +86,27 @@ std::shared_ptr<ClientCore> ClientCore::start(ClientOptions options) {
   return core;
 }
 
-ClientCore::~ClientCore() = default;
+// Still joinable only after a close() inside on_ready that nobody else followed. The thread then is
+// the caller, or it has let go of its own reference, which is the last thing it does.
+ClientCore::~ClientCore() {
+  if (!thread_.joinable()) return;
+  if (std::this_thread::get_id() == own_thread_.load()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
+}
 
 bool ClientCore::wait_ready(Milliseconds timeout) {
   const MonoNs deadline = deadline_in(timeout);
   Lock lock(mutex_);
   while (!ready() && !closed_.load() && monotonic_ns() < deadline) {
     ++waiting_;
-    progress_.wait_for(lock, std::chrono::nanoseconds(
-                                 std::min(time_left(deadline, monotonic_ns()), kNsPerSecond)));
+    const MonoNs slice = client::WaitInterruption::slice(deadline);
+    progress_.wait_for(
+        lock, std::chrono::nanoseconds(std::min(time_left(slice, monotonic_ns()), kNsPerSecond)));
     --waiting_;
+    if (client::WaitInterruption::asked_to_stop(lock)) break;
   }
   return ready();
 }
@@ -110,16 +123,60 @@ std::uint64_t ClientCore::segment_id() {
 
 void ClientCore::close() {
   const MonoNs deadline = deadline_in({});
+  bool first = false;
   {
-    Lock lock(mutex_);
-    if (closed_.exchange(true)) return;
-    notify();
-    if (attachment_ != nullptr) end_all_puts();
-    wait_for_commits(lock, deadline);
-    stop_.store(true);
+    const Lock lock(mutex_);
+    first = !closed_.exchange(true);
+    if (first) notify();
   }
-  if (stop_bell_) stop_bell_.ring();
+  if (std::this_thread::get_id() == own_thread_.load()) {
+    // Inside on_ready: a thread cannot wait for its own end. It does the rest when it gets there.
+    if (first) closing_ = shared_from_this();
+    end_thread();
+    return;
+  }
+  const std::lock_guard one_at_a_time(close_mutex_);
+  if (first) end_writes(deadline);
+  end_thread();
   if (thread_.joinable()) thread_.join();
+  if (first) leave_node(deadline);
+}
+
+void ClientCore::end_thread() {
+  stop_.store(true);
+  if (stop_bell_) stop_bell_.ring();
+}
+
+void ClientCore::end_writes(MonoNs deadline) {
+  wait_for_copies();
+  Lock lock(mutex_);
+  if (attachment_ != nullptr) end_all_puts();
+  wait_for_commits(lock, deadline);
+}
+
+// closed_ is set, so no copy begins any more (copy_gate.h), and those that run have an end.
+void ClientCore::wait_for_copies() {
+  while (copy_runs()) std::this_thread::sleep_for(client::kCopyPoll);
+}
+
+bool ClientCore::copy_runs() {
+  std::vector<std::shared_ptr<ThreadState>> threads;
+  {
+    const Lock lock(mutex_);
+    for (const PutPlanState* plan = open_puts_; plan != nullptr; plan = plan->next)
+      if (plan->gate.busy()) return true;
+    threads = threads_;
+  }
+  for (const std::shared_ptr<ThreadState>& thread : threads) {
+    const std::lock_guard lock(thread->mutex);
+    for (const ReadState* state = thread->open; state != nullptr; state = state->next)
+      if (state->gate.busy()) return true;
+  }
+  return false;
+}
+
+// The library's thread has ended, or is the caller.
+void ClientCore::leave_node(MonoNs deadline) {
   end_all_reads();
   publish_report(monotonic_ns());
 
@@ -183,6 +240,7 @@ void ClientCore::detach(Lock& lock, MonoNs deadline, Waiter& waiter) {
   if (!copies_.empty() || !stuck_puts_.empty() || stuck_reads_ > 0 ||
       session.state() != protocol::Session::State::kAttached)
     return;
+  PAUSE_POINT(kClientDetaching);
   session.detach(reinterpret_cast<std::uint64_t>(&waiter));
   session.pump();
   ring_if_asleep(*attachment_);

@@ -10,6 +10,7 @@
 #include "client/limits.h"
 #include "copy/checksum.h"
 #include "platform/clock.h"
+#include "platform/pause_point.h"
 
 namespace orlop::detail {
 
@@ -87,6 +88,10 @@ Result<std::shared_ptr<PutPlanState>> ClientCore::put_start(NamespaceState& ns,
     plan->explanation = error_of(end, answer).message;
   } else if (end != CallEnd::kAnswered || answer.status != protocol::kStatusOk) {
     return std::unexpected(error_of(end, answer));
+  } else if (closed_.load()) {
+    // The answer came while close() waited; it has ended the open puts before.
+    if (plan->attachment->guarded->session.abort(answer.put)) idle_ring();
+    return std::unexpected(error_of(CallEnd::kClosed, {}));
   } else if (auto taken = take_grants(*plan, answer); !taken) {
     return std::unexpected(taken.error());
   } else {
@@ -97,6 +102,7 @@ Result<std::shared_ptr<PutPlanState>> ClientCore::put_start(NamespaceState& ns,
   const std::shared_ptr<Attachment> attachment = plan->attachment;
   lock.unlock();
   if (attachment != nullptr) prepare_pages(*plan, *attachment);
+  PAUSE_POINT(kClientPutGranted);
   return plan;
 }
 
@@ -161,22 +167,32 @@ void ClientCore::count_outcomes(std::span<const Outcome> outcomes) {
   for (const Outcome outcome : outcomes) ++counters_.outcomes[static_cast<int>(outcome)];
 }
 
+// Of what was not written by copy_in. False: close() came first.
+bool ClientCore::sum_missing(PutPlanState& plan) const {
+  for (std::size_t i = 0; i < plan.grants.size(); ++i) {
+    const protocol::SlotGrant& grant = plan.grants[i];
+    if (grant.slot == 0 || plan.summed[i]) continue;
+    const client::RunningCopy running(plan.gate, closed_);
+    if (!running) return false;
+    plan.checksums[i] = checksum(plan.attachment->value(SlotId{grant.slot}, plan.value_len),
+                                 {.key = plan.keys[i], .namespace_digest = plan.digest});
+  }
+  return true;
+}
+
 Result<std::shared_ptr<FutureState>> ClientCore::put_commit(
     const std::shared_ptr<PutPlanState>& plan) {
   auto future = std::make_shared<FutureState>();
   future->core = shared_from_this();
   future->outcomes = plan->outcomes;
   future->value_len = plan->value_len;
+  if (!sum_missing(*plan)) return fail(ErrorCode::kClosed, "plan: its client was closed");
+  PAUSE_POINT(kClientCommitting);
   std::vector<protocol::CommitEntry> entries;
   entries.reserve(plan->prepared);
   for (std::size_t i = 0; i < plan->grants.size(); ++i) {
     const protocol::SlotGrant& grant = plan->grants[i];
-    if (grant.slot == 0) continue;
-    if (!plan->summed[i]) {
-      plan->checksums[i] = checksum(plan->attachment->value(SlotId{grant.slot}, plan->value_len),
-                                    {.key = plan->keys[i], .namespace_digest = plan->digest});
-    }
-    entries.push_back({grant.slot, grant.generation, plan->checksums[i]});
+    if (grant.slot != 0) entries.push_back({grant.slot, grant.generation, plan->checksums[i]});
   }
 
   Lock lock(mutex_);
@@ -203,6 +219,7 @@ Result<std::shared_ptr<FutureState>> ClientCore::put_commit(
   session.commit(plan->put, std::move(entries), cookie);
   session.pump();
   ring_if_asleep(*plan->attachment);
+  PAUSE_POINT(kClientCommitPosted);
   idle_ring();
   return future;
 }

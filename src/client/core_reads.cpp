@@ -8,6 +8,7 @@
 #include "client/client_core.h"
 #include "client/limits.h"
 #include "platform/clock.h"
+#include "platform/pause_point.h"
 #include "segment/geometry.h"
 #include "segment/missed_ring.h"
 #include "segment/pin.h"
@@ -245,11 +246,12 @@ Result<ReadState*> ClientCore::get_start(const ReadRequest& request, GetResult* 
     return std::unexpected(checked.error());
   if (auto checked = client::check_group_lens(request.group_lens, request.keys.size()); !checked)
     return std::unexpected(checked.error());
-  if (closed_.load(std::memory_order_relaxed))
-    return fail(ErrorCode::kClosed, "client: was closed");
   const auto count = static_cast<std::uint32_t>(request.keys.size());
   ThreadState& thread = thread_state();
   const std::lock_guard lock(thread.mutex);
+  // Under the lock: what is pinned after close() has been here would be nobody's to unpin.
+  if (closed_.load(std::memory_order_relaxed))
+    return fail(ErrorCode::kClosed, "client: was closed");
   const bool timed = thread.counters.gets % client::kTimedGets == 0;
   const MonoNs begun = timed ? monotonic_ns() : 0;
   if (thread.handles + thread.plans >= client::kMaxOpenReadsPerThread) {
@@ -268,6 +270,7 @@ Result<ReadState*> ClientCore::get_start(const ReadRequest& request, GetResult* 
     state->pinned = true;
     reason = pin(thread, *state, request, &raw);
   }
+  PAUSE_POINT(kClientPinned);
   const client::WholeGroups whole = client::whole_groups(request.group_lens, raw);
   if (state->pinned) release_beyond(*state, whole.keys);
   // Members of the reader's group are here and one is not: pages went, or were put, one by one.
@@ -328,6 +331,7 @@ Result<void> ClientCore::get_transfer(ReadState& handle, std::optional<std::uint
 void ClientCore::drop_read(ReadState* state) {
   std::shared_ptr<ClientCore> last;  // let go of after the lock
   const std::lock_guard lock(state->home->mutex);
+  PAUSE_POINT(kClientReleasing);
   const ReadState::Phase phase = state->phase.load(std::memory_order_relaxed);
   const bool ended = state->life.end() || state->life.state() == protocol::PlanLife::State::kEnded;
   if (!ended) {

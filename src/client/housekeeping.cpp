@@ -16,6 +16,7 @@
 #include "client/handshake.h"
 #include "client/limits.h"
 #include "platform/clock.h"
+#include "platform/pause_point.h"
 #include "platform/poll_wait.h"
 #include "platform/random_bytes.h"
 
@@ -25,6 +26,7 @@ using client::Attachment;
 using client::ThreadState;
 
 void ClientCore::run() {
+  own_thread_.store(std::this_thread::get_id());
   MonoNs backoff = client::kFirstRetry;
   while (!stop_.load()) {
     if (!attach_once()) {
@@ -37,6 +39,12 @@ void ClientCore::run() {
     while (!stop_.load() && resume_until_back());
     if (!stop_.load()) retire();
   }
+  if (closing_ == nullptr) return;
+  // Nothing of this object is touched after it: it may be the last reference.
+  const std::shared_ptr<ClientCore> last = std::move(closing_);
+  const MonoNs deadline = deadline_in({});
+  end_writes(deadline);
+  leave_node(deadline);
 }
 
 // Sleeps, but not through close().
@@ -67,6 +75,7 @@ bool ClientCore::attach_once() {
     attach_failed(std::move(attached.error()));
     return false;
   }
+  PAUSE_POINT(kClientMapped);
   socket_ = std::move(attached->socket);
   publish(std::move(attached->attachment), attached->incarnation);
   return true;
@@ -250,9 +259,7 @@ MonoNs ClientCore::tick() {
     publish_report(now);
     next_report_ = now + client::kReportPeriod;
   }
-  const MonoNs ttl =
-      static_cast<MonoNs>(std::max<std::int64_t>(options_.handle_ttl.count(), 1)) * kNsPerMs;
-  const MonoNs sleep = std::clamp(ttl / 4, kNsPerMs, client::kIdleTick);
+  const MonoNs sleep = std::clamp(handle_ttl() / 4, kNsPerMs, client::kIdleTick);
   const Lock lock(mutex_);
   protocol::Session& session = attachment_->guarded->session;
   if (!consumer_active_) consume(*attachment_);
@@ -262,6 +269,10 @@ MonoNs ClientCore::tick() {
   return idle_sleep_ ? sleep : std::min(sleep, client::kBusyTick);
 }
 
+MonoNs ClientCore::handle_ttl() const {
+  return client::duration_of(options_.handle_ttl);
+}
+
 // A handle is stamped when it is first seen, so that get_start needs no clock.
 void ClientCore::expire_handles(MonoNs now) {
   std::vector<std::shared_ptr<ThreadState>> threads;
@@ -269,8 +280,7 @@ void ClientCore::expire_handles(MonoNs now) {
     const Lock lock(mutex_);
     threads = threads_;
   }
-  const MonoNs ttl =
-      static_cast<MonoNs>(std::max<std::int64_t>(options_.handle_ttl.count(), 0)) * kNsPerMs;
+  const MonoNs ttl = handle_ttl();
   for (const std::shared_ptr<ThreadState>& thread : threads) {
     const std::lock_guard lock(thread->mutex);
     if (thread->handles == 0) continue;

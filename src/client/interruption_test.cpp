@@ -27,6 +27,14 @@ TEST_F(InterruptionTest, Call_checkSaysStop_endsBeforeItsBudget) {
   EXPECT_LT(monotonic_ns() - start, 10 * kNsPerSecond);
 }
 
+TEST_F(InterruptionTest, WaitReady_checkSaysStop_endsBeforeItsTime) {
+  node.stop_server();
+  ASSERT_TRUE(eventually([&] { return !client.ready(); }));
+  const WaitInterruption mine(+[] { return ++asked == 2; });
+  EXPECT_FALSE(client.wait_ready(Milliseconds::max()));
+  EXPECT_EQ(asked, 2);
+}
+
 TEST_F(InterruptionTest, Call_checkSaysGoOn_isAnswered) {
   const WaitInterruption mine(+[] {
     ++asked;

@@ -3,6 +3,8 @@
 // sizes of the channel.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -43,6 +45,16 @@ inline constexpr std::uint64_t kTimedGets = 8;          // power of two
 
 // Longest space wait asked of the node; it uses min(this, its own limit).
 inline constexpr MonoNs kSpaceWait = 10 * kNsPerMs;
+
+// How often close() looks whether the last copy under it is over; one of 1 MiB takes as long.
+inline constexpr std::chrono::microseconds kCopyPoll{100};
+
+// A caller's time, of any size, as one that can be added to the clock: none if negative, a year at
+// most.
+constexpr MonoNs duration_of(std::chrono::milliseconds time) {
+  constexpr std::int64_t kYearMs = std::int64_t{365} * 24 * 3'600 * 1'000;
+  return static_cast<MonoNs>(std::clamp<std::int64_t>(time.count(), 0, kYearMs)) * kNsPerMs;
+}
 
 // Ledger chunks that a thread keeps when it has no pins.
 inline constexpr std::uint32_t kKeptChunks = 4;

@@ -3,11 +3,13 @@
 #include <atomic>
 #include <utility>
 
+#include "base/check.h"
 #include "client/access.h"
 #include "client/client_core.h"
 #include "client/limits.h"
 #include "copy/copy.h"
 #include "orlop/client.h"
+#include "platform/pause_point.h"
 
 namespace orlop {
 
@@ -24,6 +26,10 @@ std::unexpected<Error> wrong_state(const char* text) {
 std::unexpected<Error> forked_child() {
   return fail(ErrorCode::kForkedChild,
               "this object was made by the parent of this process; open a new Client here");
+}
+
+std::unexpected<Error> closed_under_it() {
+  return fail(ErrorCode::kClosed, "plan: its client was closed");
 }
 
 Result<void> check_index(std::size_t i, std::size_t size) {
@@ -55,8 +61,7 @@ Result<void> ClientAccess::usable(const PutPlan& plan) {
   if (plan.state_ == nullptr)
     return wrong_state("plan: was committed, aborted or moved from; start a new put");
   if (plan.state_->core->forked()) return forked_child();
-  if (plan.state_->over.load() == PutPlanState::Over::kClosed)
-    return fail(ErrorCode::kClosed, "plan: its client was closed");
+  if (plan.state_->over.load() == PutPlanState::Over::kClosed) return closed_under_it();
   return {};
 }
 
@@ -65,8 +70,22 @@ Result<void> ClientAccess::usable(const ReadPlan& plan) {
     return wrong_state("plan: was released or moved from; get the pages again");
   if (plan.state_->core->forked()) return forked_child();
   if (plan.state_->phase.load(std::memory_order_relaxed) == ReadState::Phase::kClosed)
-    return fail(ErrorCode::kClosed, "plan: its client was closed");
+    return closed_under_it();
   return {};
+}
+
+namespace {
+Result<void> check_idle(const client::CopyGate& gate) {
+  if (!gate.busy()) return {};
+  return wrong_state("plan: another thread copies; a plan belongs to one thread at a time");
+}
+}  // namespace
+
+Result<void> ClientAccess::idle(const PutPlan& plan) {
+  return check_idle(plan.state_->gate);
+}
+Result<void> ClientAccess::idle(const ReadPlan& plan) {
+  return check_idle(plan.state_->gate);
 }
 
 Result<void> ClientAccess::usable(const Future& future) {
@@ -127,13 +146,17 @@ Result<void> ClientAccess::check_cohort(const ClientCore& core,
 void ClientAccess::drop(PutPlan& plan) {
   if (plan.state_ == nullptr) return;
   if (plan.state_->core->forked()) return leave(plan.state_);
+  CHECK(!plan.state_->gate.busy(), "a PutPlan is not dropped while another thread copies into it");
   plan.state_->core->put_abort(plan.state_);
   plan.state_ = nullptr;
 }
 
 void ClientAccess::drop(ReadState*& state) {
   if (state == nullptr) return;
-  if (!state->core->forked()) state->core->drop_read(state);
+  if (!state->core->forked()) {
+    CHECK(!state->gate.busy(), "a ReadPlan is not dropped while another thread copies from it");
+    state->core->drop_read(state);
+  }
   state = nullptr;
 }
 
@@ -172,6 +195,9 @@ std::span<std::byte> PutPlan::memory(std::size_t i) const {
 
 Result<void> PutPlan::copy_in(std::size_t i, std::span<const std::byte> source) {
   if (auto checked = ClientAccess::usable(*this); !checked) return checked;
+  // Before the other checks: from here on close() waits, and they all see the same plan.
+  const client::RunningCopy running(state_->gate, state_->core->closed());
+  if (!running) return closed_under_it();
   if (auto checked = check_index(i, size()); !checked) return checked;
   if (auto checked = check_length("source", source.size(), state_->value_len); !checked)
     return checked;
@@ -186,6 +212,7 @@ Result<void> PutPlan::copy_in(std::size_t i, std::span<const std::byte> source) 
                      {.key = state_->keys[i], .namespace_digest = state_->digest},
                      {.batch_bytes = std::uint64_t{state_->prepared} * state_->value_len});
   state_->summed[i] = true;
+  PAUSE_POINT(kClientPutCopying);
   return {};
 }
 
@@ -288,8 +315,14 @@ std::span<const std::byte> ReadPlan::view(std::size_t i, std::size_t rank) {
   const std::size_t bit = i * state_->rank_count + rank;
   std::uint64_t& word = state_->verified[bit / 64];
   if ((word >> (bit % 64) & 1) != 0) return bytes;
-  if (!verify(bytes.data(), bytes.size(), identity_of(*state_, i, rank),
-              state_->ranks[rank].pins[i].checksum)) {
+  bool matches = false;
+  {
+    const client::RunningCopy running(state_->gate, state_->core->closed());
+    if (!running) return {};
+    matches = verify(bytes.data(), bytes.size(), identity_of(*state_, i, rank),
+                     state_->ranks[rank].pins[i].checksum);
+  }
+  if (!matches) {
     mismatched(*state_, i, rank);
     return {};
   }
@@ -299,21 +332,28 @@ std::span<const std::byte> ReadPlan::view(std::size_t i, std::size_t rank) {
 
 Result<bool> ReadPlan::copy_out(std::size_t i, std::span<std::byte> destination, std::size_t rank) {
   if (auto checked = ClientAccess::usable(*this); !checked) return std::unexpected(checked.error());
-  if (auto checked = check_index(i, size()); !checked) return std::unexpected(checked.error());
-  if (rank >= state_->rank_count) {
-    return fail(ErrorCode::kInvalidArgument, "rank: is " + std::to_string(rank) +
-                                                 ", the plan has " +
-                                                 std::to_string(state_->rank_count));
+  bool matches = false;
+  {
+    // Before the other checks: from here on close() waits, and they all see the same plan.
+    const client::RunningCopy running(state_->gate, state_->core->closed());
+    if (!running) return closed_under_it();
+    if (auto checked = check_index(i, size()); !checked) return std::unexpected(checked.error());
+    if (rank >= state_->rank_count) {
+      return fail(ErrorCode::kInvalidArgument, "rank: is " + std::to_string(rank) +
+                                                   ", the plan has " +
+                                                   std::to_string(state_->rank_count));
+    }
+    const ReadState::Rank& pins = state_->ranks[rank];
+    if (auto checked = check_length("destination", destination.size(), pins.value_len); !checked)
+      return std::unexpected(checked.error());
+    if (i >= state_->valid) return false;
+    const std::span<const std::byte> bytes = view_unverified(i, rank);
+    const std::uint64_t batch = std::uint64_t{state_->pages} * state_->rank_count * pins.value_len;
+    matches = orlop::copy_out(destination.data(), bytes.data(), bytes.size(),
+                              identity_of(*state_, i, rank), pins.pins[i].checksum,
+                              {.batch_bytes = batch});
   }
-  const ReadState::Rank& pins = state_->ranks[rank];
-  if (auto checked = check_length("destination", destination.size(), pins.value_len); !checked)
-    return std::unexpected(checked.error());
-  if (i >= state_->valid) return false;
-  const std::span<const std::byte> bytes = view_unverified(i, rank);
-  const std::uint64_t batch = std::uint64_t{state_->pages} * state_->rank_count * pins.value_len;
-  const bool matches =
-      orlop::copy_out(destination.data(), bytes.data(), bytes.size(), identity_of(*state_, i, rank),
-                      pins.pins[i].checksum, {.batch_bytes = batch});
+  PAUSE_POINT(kClientCopyingOut);
   if (!matches) mismatched(*state_, i, rank);
   return matches;
 }

@@ -10,6 +10,7 @@
 
 #include "base/ids.h"
 #include "client/attachment.h"
+#include "client/copy_gate.h"
 #include "orlop/outcome.h"
 #include "protocol/messages.h"
 
@@ -35,6 +36,7 @@ struct PutPlanState {
   std::string explanation;
   std::uint32_t prepared = 0;
   std::atomic<Over> over{Over::kNo};
+  client::CopyGate gate;  // of copy_in and the checksums of commit
   std::uint64_t blob_offset = 0;
   std::uint64_t blob_bytes = 0;
   bool linked = false;

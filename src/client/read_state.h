@@ -14,6 +14,7 @@
 #include "base/ids.h"
 #include "client/attachment.h"
 #include "client/buffer.h"
+#include "client/copy_gate.h"
 #include "protocol/session/plan_life.h"
 #include "segment/pin.h"
 
@@ -51,6 +52,7 @@ struct ReadState {
   MonoNs seen = 0;     // when that thread first saw it, 0: not yet
 
   std::atomic<Phase> phase{Phase::kHandle};
+  client::CopyGate gate;  // of view and copy_out
   protocol::PlanLife life;
 
   std::uint32_t pages = 0;  // pinned in every rank
