@@ -3,7 +3,7 @@
 
 One timer per event loop looks at all futures that are awaited in it: at once, then after 1, 2, 4
 and at most 8 ms, starting again whenever one is done or a new one is awaited. No thread, no
-descriptor, nothing that outlives the loop. A look is a few hundred nanoseconds per future.
+descriptor, nothing that outlives the loop: only the loop holds what is awaited in it. A look is a few hundred nanoseconds per future.
 """
 
 import asyncio
@@ -59,18 +59,26 @@ def _settle(future: _native.Future, waiter: "asyncio.Future[None]") -> bool:
     return True
 
 
-_watches: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Watch]" = (
+# Weak on both sides: a watch leads to its waiters and by them to its loop, which would never be
+# collected otherwise. The loop's timer holds the watch as long as something is awaited.
+_watches: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, weakref.ref[_Watch]]" = (
     weakref.WeakKeyDictionary())
+
+
+def _watch_of(loop: asyncio.AbstractEventLoop) -> _Watch:
+    known = _watches.get(loop)
+    watch = known() if known is not None else None
+    if watch is None:
+        watch = _Watch(loop)
+        _watches[loop] = weakref.ref(watch)
+    return watch
 
 
 async def wait(future: _native.Future) -> list[Outcome]:
     """The outcomes of a commit. Cancelling it leaves the commit alone."""
     if not future.ready():
         loop = asyncio.get_running_loop()
-        watch = _watches.get(loop)
-        if watch is None:
-            watch = _watches[loop] = _Watch(loop)
         waiter = loop.create_future()
-        watch.add(future, waiter)
+        _watch_of(loop).add(future, waiter)
         await waiter
     return future.result(0)
