@@ -2,23 +2,14 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
-#include <chrono>
-#include <cmath>
 #include <string>
 
 #include "client.h"
+#include "seconds.h"
 
 namespace orlop::python {
 
 namespace {
-
-Milliseconds seconds_of(double value, const char* argument) {
-  constexpr double kLongest = 365.0 * 24 * 3600;
-  if (!(value >= 0))
-    raise(ErrorCode::kInvalidArgument,
-          std::string(argument) + ": is negative; give 0 or more seconds");
-  return std::chrono::ceil<Milliseconds>(std::chrono::duration<double>(std::min(value, kLongest)));
-}
 
 // Text with a NUL inside would be cut off silently.
 std::string text_of(const std::optional<std::string>& text, const char* argument) {
@@ -127,8 +118,8 @@ void init_client(ClientObject* self, const std::optional<std::string>& socket,
   ClientOptions options;
   options.socket = text_of(socket, "socket");
   options.name = text_of(name, "name");
-  options.call_budget = seconds_of(call_budget, "call_budget");
-  options.handle_ttl = seconds_of(handle_ttl, "handle_ttl");
+  options.call_budget = milliseconds_of(call_budget, "call_budget");
+  options.handle_ttl = milliseconds_of(handle_ttl, "handle_ttl");
   options.ledger_cells = ledger_cells;
   new (self) ClientObject(open_client(std::move(options), on_ready));
 }
@@ -172,7 +163,9 @@ void bind_client(nb::module_& module) {
           "Identity of the node's memory contents; 0 while not attached.")
       .def_prop_ro(
           "incarnation", [](const ClientObject& self) { return self.usable().incarnation(); },
-          "Identity of the node's present life; 0 while not attached.")
+          "Identity of the node's present life, changed by every start; 0 before the first attach "
+          "and\n"
+          "after the memory is gone.")
       .def("_open_namespace", [](const ClientObject& self,
                                  const std::string& json) { return self.open_namespace(json); })
       .def(
@@ -193,7 +186,10 @@ void bind_client(nb::module_& module) {
       .def(
           "close", [](const ClientObject& self) { close_client(self.box()); },
           "Ends every plan and handle, waits at most call_budget for commits in flight, detaches.\n"
-          "May be called again. Memory under living arrays stays until they are gone.");
+          "Copies of other threads end before. May be called again, also by a signal handler: the "
+          "call\n"
+          "that it interrupted then raises Closed. Memory under living arrays stays until they are "
+          "gone.");
   bind_reads(type);
   bind_writes(type);
 }

@@ -34,7 +34,10 @@ void bind_put_plan(nb::module_& module) {
           "memory", [](Object& self, Py_ssize_t i) { return self->view(i); }, nb::arg("i"),
           nb::sig("def memory(self, i: int) -> memoryview"),
           "The value_len bytes of key i, writable, zero-copy. Its checksum is then computed at\n"
-          "commit. Raises ValueError when key i got no memory.")
+          "commit. Raises ValueError when key i got no memory. torch.frombuffer(view) would not "
+          "hold\n"
+          "the memory and would write into other values after the commit: "
+          "torch.from_numpy(array(i)).")
       .def(
           "array",
           [](Object& self, Py_ssize_t i, nb::handle dtype, nb::handle shape) {

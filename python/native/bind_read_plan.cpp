@@ -56,7 +56,10 @@ void bind_read_plan(nb::module_& module) {
           nb::sig("def view(self, i: int, rank: int = 0) -> memoryview | None"),
           "The value_len bytes of page i, read-only, zero-copy; checked at the first look, "
           "without\n"
-          "the GIL. None: they do not match their checksum.")
+          "the GIL. None: they do not match their checksum. torch.frombuffer(view) would not keep "
+          "the\n"
+          "memory pinned and would read other values after the release: "
+          "torch.from_numpy(array(i)).")
       .def(
           "array",
           [](Object& self, Py_ssize_t i, nb::handle dtype, nb::handle shape, Py_ssize_t rank) {

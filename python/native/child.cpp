@@ -3,12 +3,12 @@
 #include "child.h"
 
 #include <fcntl.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <utility>
@@ -19,6 +19,7 @@
 #include "platform/clock.h"
 #include "platform/process.h"
 #include "platform/system_error.h"
+#include "seconds.h"
 
 namespace orlop::python {
 
@@ -52,22 +53,37 @@ Result<Child> start(const std::vector<std::string>& arguments, const std::string
   return spawn(request);
 }
 
+// A child and how it ended.
+struct ReapedChild {
+  Child child;
+  std::optional<ExitStatus> ended{};
+};
+
 // True: it has ended and is off the kernel's books.
-bool reap(const Child& child, double timeout_s) {
-  const auto wait = static_cast<MonoNs>(std::clamp(timeout_s, 0.0, 3600.0) * kNsPerSecond);
+bool reap(ReapedChild& self, double timeout_s) {
+  if (self.ended) return true;
+  const MonoNs wait = milliseconds_of(timeout_s, "timeout").count() * kNsPerMs;
   Result<std::optional<ExitStatus>> ended;
   {
     const GilRelease others;
-    ended = reap_child(child.pidfd, monotonic_ns() + wait);
+    ended = reap_child(self.child.pidfd, monotonic_ns() + wait);
   }
-  // kWrongState: taken already.
+  if (ended) self.ended = *ended;
+  // kWrongState: somebody else took it.
   return !ended || ended->has_value();
+}
+
+// As subprocess.returncode.
+std::optional<int> return_code(const ReapedChild& self) {
+  if (!self.ended) return std::nullopt;
+  return self.ended->by_signal ? -self.ended->value : self.ended->value;
 }
 
 }  // namespace
 
 void bind_child(nb::module_& module) {
-  nb::class_<Child>(module, "_Child", "A child process; ends with the thread that started it.")
+  nb::class_<ReapedChild>(module, "_Child",
+                          "A child process; ends with the thread that started it.")
       .def_static(
           "start",
           [](const std::vector<std::string>& arguments, const std::string& log_path) {
@@ -76,20 +92,23 @@ void bind_child(nb::module_& module) {
               const GilRelease others;
               child.emplace(start(arguments, log_path));
             }
-            return value_or_raise(std::move(*child));
+            return ReapedChild{value_or_raise(std::move(*child))};
           },
           nb::arg("arguments"), nb::arg("log_path"),
           "arguments: argv, the program's path first. Its output goes to the end of log_path.")
-      .def_ro("pid", &Child::pid, "Its process id.")
       .def_prop_ro(
-          "has_exited", [](const Child& self) { return self.pidfd.has_exited(); },
+          "pid", [](const ReapedChild& self) { return self.child.pid; }, "Its process id.")
+      .def_prop_ro(
+          "has_exited", [](const ReapedChild& self) { return self.child.pidfd.has_exited(); },
           "True once it is dead.")
       .def("reap", reap, nb::arg("timeout"),
            "Waits at most timeout seconds for its end. True: it has ended.")
+      .def_prop_ro("returncode", return_code, nb::sig("def returncode(self) -> int | None"),
+                   "Its exit status, -N for signal N; None before reap() has seen its end.")
       .def(
           "send_signal",
-          [](const Child& self, int number) {
-            static_cast<void>(self.pidfd.send_signal(number));  // it may be dead already
+          [](const ReapedChild& self, int number) {
+            static_cast<void>(self.child.pidfd.send_signal(number));  // it may be dead already
           },
           nb::arg("number"), "Sends a signal to exactly this process, if it still lives.");
 }

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client.h"
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
@@ -12,6 +9,7 @@
 #include "future.h"
 #include "gil.h"
 #include "keys.h"
+#include "seconds.h"
 
 namespace orlop::python {
 
@@ -28,11 +26,7 @@ std::optional<Milliseconds> milliseconds(nb::handle seconds, const char* argumen
     raise_type(std::string(argument) + ": is of type " + Py_TYPE(seconds.ptr())->tp_name +
                "; give seconds as a number");
   }
-  if (!(value >= 0))
-    raise(ErrorCode::kInvalidArgument,
-          std::string(argument) + ": is negative; give 0 or more seconds");
-  constexpr double kLongest = 365.0 * 24 * 3600;
-  return std::chrono::ceil<Milliseconds>(std::chrono::duration<double>(std::min(value, kLongest)));
+  return milliseconds_of(value, argument);
 }
 
 std::vector<std::uint32_t> group_lens_of(nb::handle lens) {
@@ -122,7 +116,7 @@ nb::object ClientObject::put_one(const NamespaceBox& ns, nb::handle key, nb::han
   const std::span<const std::byte> bytes = held.bytes();
   Result<std::vector<Outcome>> outcomes;
   {
-    const CopySection others(*box_);
+    const GilRelease others;
     outcomes = box_->client.put(ns.ns, {&one, 1}, {&bytes, 1});
   }
   return outcome_list(value_or_raise(std::move(outcomes)));
@@ -142,7 +136,7 @@ nb::object ClientObject::put(const NamespaceBox& ns, nb::handle keys, nb::handle
   const auto readable = sources.readable();
   Result<std::vector<Outcome>> outcomes;
   {
-    const CopySection others(*box_);
+    const GilRelease others;
     outcomes = client.put(ns.ns, list.keys(), readable, options);
   }
   return outcome_list(value_or_raise(std::move(outcomes)));
@@ -157,7 +151,7 @@ std::uint32_t ClientObject::get_one(const NamespaceBox& ns, nb::handle key,
     return value_or_raise(box_->client.get(ns.ns, {&one, 1}, {&bytes, 1}));
   Result<std::uint32_t> copied;
   {
-    const CopySection others(*box_);
+    const GilRelease others;
     copied = box_->client.get(ns.ns, {&one, 1}, {&bytes, 1});
   }
   return value_or_raise(std::move(copied));
@@ -174,7 +168,7 @@ std::uint32_t ClientObject::get(const NamespaceBox& ns, nb::handle keys, nb::han
   const BufferList targets(buffers.ptr(), Use::kWrite, list.size(), ns.value_len);
   Result<std::uint32_t> copied;
   {
-    const CopySection others(*box_);
+    const GilRelease others;
     copied = client.get(ns.ns, list.keys(), targets.writable(), options);
   }
   return value_or_raise(std::move(copied));
@@ -197,7 +191,7 @@ nb::object ClientObject::get_bytes(const NamespaceBox& ns, nb::handle keys) cons
   }
   std::size_t valid = 0;
   {
-    const CopySection others(*box_);
+    const GilRelease others;
     for (; valid < targets.size(); ++valid) {
       const auto matched = plan.copy_out(valid, targets[valid]);
       if (!matched || !*matched) break;
@@ -295,25 +289,12 @@ std::uint64_t ClientObject::flush(const NamespaceBox& ns, bool family) const {
 }
 
 bool ClientObject::wait_ready(std::optional<double> timeout_s) const {
-  using Clock = std::chrono::steady_clock;
-  constexpr Milliseconds kSlice{50};  // how late Ctrl-C may come
   Client& client = usable();
-  constexpr Milliseconds kLongest = std::chrono::hours(24 * 365);
-  const Milliseconds wanted =
-      timeout_s ? milliseconds(nb::float_(*timeout_s), "timeout").value_or(kLongest) : kLongest;
-  const auto until = Clock::now() + wanted;
-  for (;;) {
-    const auto left = std::chrono::ceil<Milliseconds>(until - Clock::now());
-    const Milliseconds slice = std::clamp(left, Milliseconds{0}, kSlice);
-    bool ready = false;
-    {
-      const GilRelease others;
-      ready = client.wait_ready(slice);
-    }
-    if (ready) return true;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-    if (box_->closing || left.count() <= 0) return false;
-  }
+  const auto answer = wait_in_slices(timeout_s, [&](Milliseconds time) -> std::optional<bool> {
+    if (client.wait_ready(time)) return true;
+    return box_->closed ? std::optional(false) : std::nullopt;
+  });
+  return answer.value_or(false);
 }
 
 }  // namespace orlop::python

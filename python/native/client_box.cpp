@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client_box.h"
 
-#include <chrono>
 #include <map>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "gil.h"
 #include "plan_memory.h"
 
 namespace orlop::python {
 
 namespace {
-
-// A copy of one value takes less; how often close() looks whether the last one is over.
-constexpr std::chrono::microseconds kCopyPoll{100};
 
 struct Callback {
   PyObject* callable = nullptr;  // the box owns the reference
@@ -47,9 +43,12 @@ void call_on_ready(const Callback& callback, bool ready) {
   const GilAcquire gil;
   // The collector may have emptied what a dropped client's callable refers to.
   if (!gil || callback.silent) return;
-  PyObject* const answer = PyObject_CallOneArg(callback.callable, ready ? Py_True : Py_False);
-  if (answer == nullptr) PyErr_WriteUnraisable(callback.callable);  // nobody above could be told
+  // Held: the call may drop the client, and the box's reference with it.
+  PyObject* const callable = Py_NewRef(callback.callable);
+  PyObject* const answer = PyObject_CallOneArg(callable, ready ? Py_True : Py_False);
+  if (answer == nullptr) PyErr_WriteUnraisable(callable);  // nobody above could be told
   Py_XDECREF(answer);
+  Py_DECREF(callable);
 }
 
 void drop_client(ClientBox* box) {
@@ -67,17 +66,6 @@ void drop_client(ClientBox* box) {
 
 }  // namespace
 
-CopySection::CopySection(ClientBox& box) : box_(box) {
-  if (box.closing) raise(ErrorCode::kClosed, "client: was closed");
-  ++box.copying;
-  others_.emplace();
-}
-
-CopySection::~CopySection() {
-  --box_.copying;
-  others_.reset();
-}
-
 std::shared_ptr<ClientBox> open_client(ClientOptions options, nb::handle on_ready) {
   auto guard = ForkGuard::create();
   if (!guard) raise(guard.error());
@@ -90,7 +78,7 @@ std::shared_ptr<ClientBox> open_client(ClientOptions options, nb::handle on_read
   std::shared_ptr<ClientBox> box(new ClientBox{.guard = *guard,
                                                .on_ready = callback->callable,
                                                .viewed = {},
-                                               .closing = false,
+                                               .closed = false,
                                                .client = Client(std::move(options))},
                                  drop_client);
   callback->box = box;
@@ -101,11 +89,7 @@ std::shared_ptr<ClientBox> open_client(ClientOptions options, nb::handle on_read
 void close_client(ClientBox& box) {
   if (box.guard.in_forked_child()) return;
   invalidate_views_of(box);
-  box.closing = true;
-  while (box.copying > 0) {
-    const GilRelease others;
-    std::this_thread::sleep_for(kCopyPoll);
-  }
+  box.closed = true;
   const GilRelease others;
   box.client.close();
 }

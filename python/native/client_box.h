@@ -7,11 +7,9 @@
 
 #include <atomic>
 #include <memory>
-#include <optional>
 #include <set>
 
 #include "errors.h"
-#include "gil.h"
 #include "orlop/client.h"
 #include "platform/fork_guard.h"
 
@@ -21,13 +19,9 @@ class PlanMemory;
 
 struct ClientBox {
   ForkGuard guard;
-  PyObject* on_ready = nullptr;  // owned; called with True or False
-  std::set<PlanMemory*> viewed;  // plans with live pages; the GIL guards it
-  // Threads that copy without the GIL: close() waits for them, for a plan that it ended would give
-  // its memory away under the copy. Counted down before the GIL is taken back, which a thread may
-  // never do again (gil.h).
-  std::atomic<int> copying{0};
-  bool closing = false;  // the GIL guards it
+  PyObject* on_ready = nullptr;     // owned; called with True or False
+  std::set<PlanMemory*> viewed;     // plans with live pages; the GIL guards it
+  std::atomic<bool> closed{false};  // close() was called
   Client client;
 
   // Throws orlop.ForkedChild in a forked child.
@@ -37,22 +31,11 @@ struct ClientBox {
   }
 };
 
-// Gives up the GIL for a copy or a call that copies. Throws Closed once close() was called.
-class CopySection {
- public:
-  explicit CopySection(ClientBox& box);
-  ~CopySection();
-  CopySection(const CopySection&) = delete;
-  CopySection& operator=(const CopySection&) = delete;
-
- private:
-  ClientBox& box_;
-  std::optional<GilRelease> others_;
-};
-
 // Requires the GIL, as does letting go of what is returned: closing gives it up while it waits.
 std::shared_ptr<ClientBox> open_client(ClientOptions options, nb::handle on_ready);
-// Ends views that nobody uses, then the client. GIL held; given up in the wait.
+// Ends views that nobody uses, then the client. GIL held; given up in the wait for copies that
+// other threads run and for commits. From a signal handler that interrupted a call of this client:
+// that call fails with Closed when the handler returns.
 void close_client(ClientBox& box);
 // In a forked child: its hole in the address space must not be reached through a memoryview.
 void invalidate_all_views();

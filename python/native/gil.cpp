@@ -24,7 +24,7 @@ bool may_take() {
   return false;
 }
 
-// Signal handlers run in the main thread only; elsewhere this finds nothing.
+// At every wake-up of a wait. Handlers run in the main thread only, elsewhere this finds nothing.
 bool signal_has_raised() {
   const GilAcquire gil;
   return gil && (PyErr_Occurred() != nullptr || PyErr_CheckSignals() != 0);
@@ -55,6 +55,10 @@ void watch_forks() {
   // Threads that were taking the GIL are not in the child.
   static const int registered = ::pthread_atfork(nullptr, nullptr, [] { g_taking.store(0); });
   static_cast<void>(registered);
+}
+
+bool interpreter_ends() {
+  return g_ending.load();
 }
 
 void begin_shutdown() {

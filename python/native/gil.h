@@ -20,8 +20,10 @@ namespace orlop::python {
 inline constexpr std::size_t kCopyWithoutGil = 4096;
 
 // Other Python threads run while this object lives. Requires: the calling thread holds the GIL.
-// Ctrl-C ends a wait for the node early; afterwards the Python error is set (value_or_raise throws
-// it).
+// In the main thread, where Python runs signal handlers, they run at every wake-up of a wait for
+// the node, at most 50 ms apart (client::kInterruptionSlice); one that raises ends the wait, and
+// the Python error is set afterwards (value_or_raise throws it). In other threads a wait lasts
+// until its deadline, as every wait of Python does there.
 class GilRelease {
  public:
   GilRelease();
@@ -52,7 +54,9 @@ class GilAcquire {
 // Called once, with the GIL, when the module is made.
 void watch_forks();
 // Called with the GIL from an atexit handler: from now on only this thread takes the GIL here.
-// Returns when no other thread is about to take it.
+// Returns when no other thread is about to take it. What a parked thread holds is never given back:
+// a thread that could wait for such a thing asks interpreter_ends() first.
 void begin_shutdown();
+bool interpreter_ends();  // begin_shutdown was called
 
 }  // namespace orlop::python

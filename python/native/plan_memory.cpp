@@ -20,16 +20,24 @@ PlanMemory::Turn PlanMemory::turn() const {
   box_->check_process();
   Turn lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) {
+    // Its thread is parked when it comes out of the copy, and keeps the turn for ever.
+    if (interpreter_ends()) raise(ErrorCode::kClosed, "plan: in use by a thread that has ended");
     const GilRelease others;
     lock.lock();
   }
   return lock;
 }
 
+void PlanMemory::raise_closed() {
+  raise(ErrorCode::kClosed, "plan: its client was closed");
+}
+
 PlanMemory::Turn PlanMemory::open_turn() const {
   Turn lock = turn();
   if (ended_) [[unlikely]]
     raise(ErrorCode::kWrongState, over());
+  if (box_->closed) [[unlikely]]
+    raise_closed();
   return lock;
 }
 

@@ -44,10 +44,11 @@ class PlanMemory : public std::enable_shared_from_this<PlanMemory> {
   const std::shared_ptr<ClientBox>& client() const { return box_; }
   bool ended() const { return ended_; }
   // For the length of one call; recursive, because letting go of a view may run Python code. Other
-  // threads wait for their turn without the GIL, so no turn is waited for with it.
+  // threads wait for their turn without the GIL, so no turn is waited for with it. At the end of
+  // the interpreter nothing is waited for: throws Closed.
   using Turn = std::unique_lock<std::recursive_mutex>;
   [[nodiscard]] Turn turn() const;
-  // The same, of a plan that is not over. Throws ForkedChild or WrongState.
+  // The same, of a plan that is not over. Throws ForkedChild, WrongState or Closed.
   [[nodiscard]] Turn open_turn() const;
 
   // A memoryview over bytes; the same one again as long as it is not released. place: < places.
@@ -65,6 +66,7 @@ class PlanMemory : public std::enable_shared_from_this<PlanMemory> {
   void let_go_of_views();
 
  protected:
+  [[noreturn]] static void raise_closed();
   virtual Result<std::uint64_t> register_copy() = 0;
   virtual void end_now() = 0;  // release or abort; errors are of a client that is closed
   virtual const char* over() const = 0;

@@ -48,7 +48,7 @@ void PutPlanBox::copy_in(Py_ssize_t i, PyObject* source) {
   if (held.bytes().size() < kCopyWithoutGil) {
     copied = plan_.copy_in(page, held.bytes());
   } else {
-    const CopySection others(box());
+    const GilRelease others;
     copied = plan_.copy_in(page, held.bytes());
   }
   value_or_raise(std::move(copied));
@@ -65,7 +65,7 @@ std::size_t PutPlanBox::copy_in_all(PyObject* sources) {
   }
   Result<void> copied;
   {
-    const CopySection others(box());
+    const GilRelease others;
     for (std::size_t i = 0; i < buffers.size() && copied; ++i)
       if (plan_.outcome(i) == Outcome::kPrepared) copied = plan_.copy_in(i, buffers[i]);
   }
@@ -83,7 +83,7 @@ nb::object PutPlanBox::commit() {
   Result<Future> future;
   {
     // Computes the checksums that nobody has computed.
-    const CopySection others(box());
+    const GilRelease others;
     future = box().client.put_commit(plan_);
   }
   if (!future) raise(future.error());

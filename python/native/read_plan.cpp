@@ -48,9 +48,11 @@ std::span<std::byte> ReadPlanBox::checked_bytes(Place place) {
   if (plan_.view_unverified(place.page, place.rank).size() < kCopyWithoutGil) {
     bytes = plan_.view(place.page, place.rank);
   } else {
-    const CopySection others(box());
+    const GilRelease others;
     bytes = plan_.view(place.page, place.rank);
   }
+  // The client gives nothing while it closes, and what it gives nothing of is not a mismatch.
+  if (bytes.empty() && box().closed) raise_closed();
   // Shown as read-only.
   return {const_cast<std::byte*>(bytes.data()), bytes.size()};
 }
@@ -82,7 +84,7 @@ bool ReadPlanBox::copy_out(Py_ssize_t i, PyObject* destination, Py_ssize_t rank)
   if (held.bytes().size() < kCopyWithoutGil) {
     matched = plan_.copy_out(place.page, held.bytes(), place.rank);
   } else {
-    const CopySection others(box());
+    const GilRelease others;
     matched = plan_.copy_out(place.page, held.bytes(), place.rank);
   }
   return value_or_raise(std::move(matched));
@@ -104,7 +106,7 @@ std::size_t ReadPlanBox::copy_out_all(PyObject* destinations, Py_ssize_t rank) {
   std::size_t copied = 0;
   Result<bool> matched = true;
   {
-    const CopySection others(box());
+    const GilRelease others;
     for (; copied < pages; ++copied) {
       matched = plan_.copy_out(copied, buffers[copied], first.rank);
       if (!matched || !*matched) break;

@@ -242,7 +242,8 @@ class PutPlan:
     def memory(self, i: int) -> memoryview:
         """
         The value_len bytes of key i, writable, zero-copy. Its checksum is then computed at
-        commit. Raises ValueError when key i got no memory.
+        commit. Raises ValueError when key i got no memory. torch.frombuffer(view) would not hold
+        the memory and would write into other values after the commit: torch.from_numpy(array(i)).
         """
 
     def array(self, i: int, dtype: Any = None, shape: Any = None) -> Any:
@@ -329,7 +330,8 @@ class ReadPlan:
     def view(self, i: int, rank: int = 0) -> memoryview | None:
         """
         The value_len bytes of page i, read-only, zero-copy; checked at the first look, without
-        the GIL. None: they do not match their checksum.
+        the GIL. None: they do not match their checksum. torch.frombuffer(view) would not keep the
+        memory pinned and would read other values after the release: torch.from_numpy(array(i)).
         """
 
     def array(self, i: int, dtype: Any = None, shape: Any = None, rank: int = 0) -> Any:
@@ -395,7 +397,10 @@ class Client:
 
     @property
     def incarnation(self) -> int:
-        """Identity of the node's present life; 0 while not attached."""
+        """
+        Identity of the node's present life, changed by every start; 0 before the first attach and
+        after the memory is gone.
+        """
 
     def _open_namespace(self, arg: str, /) -> Namespace: ...
 
@@ -410,7 +415,8 @@ class Client:
     def close(self) -> None:
         """
         Ends every plan and handle, waits at most call_budget for commits in flight, detaches.
-        May be called again. Memory under living arrays stays until they are gone.
+        Copies of other threads end before. May be called again, also by a signal handler: the call
+        that it interrupted then raises Closed. Memory under living arrays stays until they are gone.
         """
 
     def get(self, ns: Namespace, keys: Keys, buffers: Buffers, group_lens: Iterable[int] | None = None) -> int:
@@ -502,6 +508,10 @@ class _Child:
 
     def reap(self, timeout: float) -> bool:
         """Waits at most timeout seconds for its end. True: it has ended."""
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit status, -N for signal N; None before reap() has seen its end."""
 
     def send_signal(self, number: int) -> None:
         """Sends a signal to exactly this process, if it still lives."""

@@ -23,6 +23,7 @@ _STOP_LIMIT_S = 8.0  # longer than the node's own grace for its server
 _POLL_S = 0.01
 _ADMIN_TIMEOUT_S = 5.0
 _SHOWN_LOG_CHARACTERS = 2000
+_USAGE_STATUS = 2  # every mistake in the options: src/cli/exit_code.h
 
 _open_nodes: "weakref.WeakSet[Node]" = weakref.WeakSet()
 
@@ -36,7 +37,8 @@ def serve(capacity: str = "256MiB", *, start_limit: float = _START_LIMIT_S,
 
     The node is a child of this process with its own socket in a fresh temporary folder. It ends
     with ``close()``, the ``with`` block, the garbage collector, or this process, even if that is
-    killed. Raises Refused with the node's own words when it does not start.
+    killed. Raises, with the node's own words, InvalidArgument for a wrong option and Refused when it
+    does not start for another reason.
     """
     return Node({"capacity": capacity, **options}, start_limit)
 
@@ -76,7 +78,11 @@ class Node:
             if time.monotonic() >= deadline:
                 raise errors.DeadlineExceeded("the node did not serve in time:\n" + self._log())
             time.sleep(_POLL_S)
-        raise errors.Refused("the node did not start:\n" + self._log())
+        self._child.reap(_STOP_LIMIT_S)
+        text = "the node did not start:\n" + self._log()
+        if self._child.returncode == _USAGE_STATUS:
+            raise errors.InvalidArgument(text)
+        raise errors.Refused(text)
 
     def _log(self) -> str:
         try:

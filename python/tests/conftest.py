@@ -2,6 +2,9 @@
 """One private node for the whole run; every test has namespaces of its own."""
 
 import itertools
+import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -60,7 +63,37 @@ def run_script(node: orlop.Node) -> Callable[..., "subprocess.CompletedProcess[s
     )
 
     def run(code: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run([sys.executable, "-X", "dev", "-c", start + code],
+        return subprocess.run([sys.executable, "-X", "dev", "-W", "error", "-c", start + code],
                               capture_output=True, text=True, timeout=60, check=False)
 
     return run
+
+
+@pytest.fixture
+def stopped_node() -> Iterator[Any]:
+    """A node of its own whose server is stopped by a signal: commits stay unanswered."""
+    with orlop.serve(capacity="16MiB") as node:
+        client = node.client(call_budget=0.3)
+        assert client.wait_ready(30)
+        ns = client.open_namespace(engine="d", layout="l", model="m", revision="r", dtype="u8",
+                                   page_tokens=1, value_len=4096)
+        plans = [client.put_start(ns, b"k%d" % i) for i in range(4)]
+        for plan in plans:
+            plan.copy_in(0, bytes(4096))
+        server = server_of(node)
+
+        def cont(*, stop: bool = False) -> None:
+            os.kill(server, signal.SIGSTOP if stop else signal.SIGCONT)
+
+        cont(stop=True)
+        try:
+            client.test_socket = node.socket  # type: ignore[attr-defined]
+            yield client, plans, cont
+        finally:
+            cont()
+            client.close()
+
+
+def server_of(node: orlop.Node) -> int:
+    with open(node.socket + ".json") as file:
+        return int(json.load(file)["server_pid"])

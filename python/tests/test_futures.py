@@ -2,11 +2,11 @@
 """Futures: waited for, awaited, from several threads and loops, interrupted."""
 
 import asyncio
-import json
-import os
+import gc
 import signal
 import threading
 import time
+import weakref
 
 import orlop
 import pytest
@@ -38,36 +38,6 @@ def test_await_gives_outcomes(client, ns):
 
     first, rest = asyncio.run(main())
     assert first == [Outcome.STORED] and rest == [[Outcome.STORED]] * 50
-
-
-@pytest.fixture
-def stopped_node():
-    """A node of its own whose server is stopped by a signal: commits stay unanswered."""
-    with orlop.serve(capacity="16MiB") as node:
-        client = node.client(call_budget=0.3)
-        assert client.wait_ready(30)
-        ns = client.open_namespace(engine="d", layout="l", model="m", revision="r", dtype="u8",
-                                   page_tokens=1, value_len=4096)
-        plans = [client.put_start(ns, b"k%d" % i) for i in range(4)]
-        for plan in plans:
-            plan.copy_in(0, bytes(4096))
-        server = server_of(node)
-
-        def cont(*, stop: bool = False) -> None:
-            os.kill(server, signal.SIGSTOP if stop else signal.SIGCONT)
-
-        cont(stop=True)
-        try:
-            client.test_socket = node.socket
-            yield client, plans, cont
-        finally:
-            cont()
-            client.close()
-
-
-def server_of(node) -> int:
-    with open(node.socket + ".json") as file:
-        return json.load(file)["server_pid"]
 
 
 def test_an_unanswered_future_times_out_and_the_loop_goes_on(stopped_node):
@@ -120,32 +90,27 @@ def test_closing_the_client_resolves_its_futures(stopped_node):
     assert future.result(30) == [Outcome.NO_NODE]
 
 
-def interrupt_soon() -> threading.Thread:
-    """Sends this process SIGINT once the main thread waits without the GIL."""
-    def run():
-        time.sleep(0.1)  # not for luck: an earlier signal would only raise earlier
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread
+@pytest.fixture
+def interrupt_soon():
+    """Called inside pytest.raises, as its timer may be quicker than what is to be interrupted."""
+    before = signal.signal(signal.SIGALRM, lambda number, frame: signal.raise_signal(signal.SIGINT))
+    yield lambda: signal.setitimer(signal.ITIMER_REAL, 0.1)
+    signal.signal(signal.SIGALRM, before)
 
 
-def test_ctrl_c_ends_a_wait(stopped_node):
+def test_ctrl_c_ends_a_wait(stopped_node, interrupt_soon):
     client, plans, _ = stopped_node
     future = plans[0].commit()
-    thread = interrupt_soon()
     with pytest.raises(KeyboardInterrupt):
+        interrupt_soon()
         future.result(60)
-    thread.join()
 
 
-def test_ctrl_c_ends_wait_ready(tmp_path):
+def test_ctrl_c_ends_wait_ready(tmp_path, interrupt_soon):
     with orlop.Client(socket=str(tmp_path / "none.sock")) as client:
-        thread = interrupt_soon()
         with pytest.raises(KeyboardInterrupt):
+            interrupt_soon()
             client.wait_ready()
-        thread.join()
 
 
 def test_other_threads_run_during_a_wait(stopped_node):
@@ -193,7 +158,7 @@ def test_on_ready_is_called_and_may_raise(node, monkeypatch):
     lambda client, ns: client.open_namespace(engine="d", layout="l", model="x", revision="r",
                                              dtype="u8", page_tokens=1, value_len=4096),
 ], ids=["put_start", "ping", "flush", "remove", "put", "open_namespace"])
-def test_ctrl_c_ends_a_wait_for_the_node(stopped_node, call):
+def test_ctrl_c_ends_a_wait_for_the_node(stopped_node, interrupt_soon, call):
     client, _, cont = stopped_node
     with orlop.Client(socket=client.test_socket, call_budget=60.0) as patient:
         cont()
@@ -201,11 +166,45 @@ def test_ctrl_c_ends_a_wait_for_the_node(stopped_node, call):
         ns = patient.open_namespace(engine="d", layout="l", model="m", revision="r", dtype="u8",
                                     page_tokens=1, value_len=4096)
         cont(stop=True)
-        thread = interrupt_soon()
         start = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
+            interrupt_soon()
             call(patient, ns)
         assert time.monotonic() - start < 30  # its budget is 60
-        thread.join()
         cont()
         patient.ping()
+
+
+class Callback:
+    """An on_ready that can be seen to be gone: the client behind it lets go of it last."""
+
+    def __call__(self, ready):
+        pass
+
+
+def test_a_client_of_a_loop_that_was_dropped_while_it_awaited_is_collected(stopped_node):
+    outer, _, cont = stopped_node
+    cont()
+    callback = Callback()
+    client = orlop.Client(socket=outer.test_socket, call_budget=0.3, on_ready=callback)
+    assert client.wait_ready(30)
+    ns = client.open_namespace(engine="d", layout="l", model="m", revision="r", dtype="u8",
+                               page_tokens=1, value_len=4096)
+    with client.put_start(ns, b"never answered") as plan:
+        plan.copy_in(0, bytes(4096))
+        cont(stop=True)
+        future = plan.commit()
+
+    async def wait():
+        return await future
+
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(wait())
+    loop.run_until_complete(asyncio.sleep(0.05))
+    assert not task.done()
+    task._log_destroy_pending = False  # dropped on purpose
+    gone = [weakref.ref(loop), weakref.ref(callback)]
+    loop.close()
+    del client, callback, ns, plan, future, wait, loop, task
+    gc.collect()
+    assert [one() for one in gone] == [None, None]

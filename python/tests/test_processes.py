@@ -119,8 +119,11 @@ kept = orlop.Client(socket=client.stats and SOCKET, on_ready=lambda ready: time.
 """,
     "a second atexit handler": """
 import atexit
-atexit.register(lambda: client.exists(ns, b"k"))
-atexit._run_exitfuncs if False else None
+client.put(ns, b"k", bytes(4096))
+def handler():
+    assert client.exists(ns, b"k").prefix_len == 1  # before orlop's own: all of it still works
+    print("handled")
+atexit.register(handler)
 """,
     "an exception": """
 plan = client.put_start(ns, b"k"); kept = plan.array(0)
@@ -133,6 +136,53 @@ raise SystemExit(0)
 def test_the_interpreter_ends_without_a_crash(node, run_script, ending):
     done = run_script(f"SOCKET = {node.socket!r}\n" + ending)
     assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == ("handled\n" if "handled" in ending else "")
+
+
+EARLY = """
+import atexit, sys, threading
+def handler():
+    for call in calls:
+        try:
+            print(call())
+        except orlop.Error as error:
+            print(type(error).__name__)
+    print(array[0], "handled")
+atexit.register(handler)  # so it runs after orlop's own
+import orlop
+client = orlop.Client(socket=sys.argv[1], call_budget=10.0)
+assert client.wait_ready(30)
+ns = client.open_namespace(engine="e", layout="l", model=sys.argv[2], revision="1", dtype="u8",
+                           page_tokens=1, value_len=1 << 20)
+client.put(ns, b"k", b"\\x07" * (1 << 20))
+plan, put = client.read(ns, b"k"), client.put_start(ns, b"new")
+array, writable = plan.array(0), put.array(0)
+calls = [lambda: plan.view(0), lambda: plan.copy_out(0, bytearray(1 << 20)), lambda: len(plan),
+         lambda: put.memory(0), put.commit, lambda: client.get(ns, b"k", bytearray(1 << 20)),
+         client.ping, client.close]
+"""
+BUSY = """
+copied = threading.Event()
+def work():
+    target = bytearray(1 << 20)
+    while True:
+        plan.copy_out(0, target)
+        copied.set()
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+copied.wait()
+"""
+
+
+@pytest.mark.parametrize("threads", ["", BUSY], ids=["alone", "beside daemon threads"])
+def test_an_atexit_handler_older_than_orlop_finds_a_closed_client(node, threads):
+    """A daemon thread that copied when the interpreter ended keeps its turn on the plan for ever;
+    nobody waits for it."""
+    done = subprocess.run([sys.executable, "-X", "dev", "-c", EARLY + threads, node.socket,
+                           f"early-{len(threads)}"],
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "Closed\n" * 7 + "None\n7 handled\n"
 
 
 def test_a_subinterpreter_is_refused():
@@ -202,10 +252,12 @@ def test_a_private_node_is_told_everything_by_its_arguments(monkeypatch):
 
 
 def test_a_node_that_cannot_start_says_why():
-    with pytest.raises(orlop.Refused, match="capacity"):
+    with pytest.raises(orlop.InvalidArgument, match="capacity"):
         orlop.serve("no size")
-    with pytest.raises(orlop.Refused, match="nonsense"):
+    with pytest.raises(ValueError, match="nonsense"):
         orlop.serve(nonsense=1)
+    with pytest.raises(orlop.Refused, match="TiB"):
+        orlop.serve("8TiB")
 
 
 def test_a_forked_child_leaves_the_node_to_its_parent(node):
