@@ -97,7 +97,8 @@ void StandInManager::drop_hung_up() {
 
 std::unique_ptr<Daemon> StandInManager::start(const std::string& folder,
                                               std::vector<std::string> extra,
-                                              std::vector<std::string> environment) {
+                                              std::vector<std::string> environment,
+                                              std::vector<KeptDescriptor> keep) {
   if (!stalled_) settle();
   DaemonStart start;
   start.service = true;
@@ -111,6 +112,7 @@ std::unique_ptr<Daemon> StandInManager::start(const std::string& folder,
   }
   start.environment.push_back("LISTEN_FDS=" + std::to_string(store_.size()));
   start.environment.push_back("LISTEN_FDNAMES=" + names);
+  start.keep.insert(start.keep.end(), keep.begin(), keep.end());
   return std::make_unique<Daemon>(folder, std::move(extra), std::move(start));
 }
 

@@ -28,9 +28,11 @@ class StandInManager {
   StandInManager(const StandInManager&) = delete;
   StandInManager& operator=(const StandInManager&) = delete;
 
-  // Starts a daemon as its unit, with everything in the store. extra: options.
+  // Starts a daemon as its unit, with everything in the store. extra: options; keep: descriptors
+  // besides the store's, with numbers above all of those.
   std::unique_ptr<Daemon> start(const std::string& folder, std::vector<std::string> extra = {},
-                                std::vector<std::string> environment = {});
+                                std::vector<std::string> environment = {},
+                                std::vector<KeptDescriptor> keep = {});
 
   // How often a line ("READY=1") came.
   unsigned count(const std::string& line) const;
