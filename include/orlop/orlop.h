@@ -39,7 +39,9 @@
 //          Arguments (keys, texts, options, arrays) are read during the call and never kept.
 // Threads  orlop_client, orlop_namespace and orlop_future: any threads at once, but nobody may
 //          free one while another thread is in a call with it. A plan or handle: one thread at a
-//          time. A thread in a call must not be cancelled (pthread_cancel).
+//          time; a commit, abort or release that comes upon a copy of another thread answers
+//          ORLOP_WRONG_STATE and changes nothing. A thread in a call must not be cancelled
+//          (pthread_cancel).
 // Fork     In a forked child every call that would use the parent's client answers
 //          ORLOP_FORKED_CHILD, and _free frees only the child's copy. Open a new client there.
 // Unload   The library cannot be unloaded: dlclose() returns and leaves it in place, because its
@@ -194,7 +196,8 @@ typedef struct orlop_client_options {
   uint64_t ledger_cells;   // pages that can be pinned at once, below 2^32; 0: 1,000,000
   // Called from the library's own thread when the client becomes attached (1) or loses its node
   // (0), with the context; maybe before orlop_open has returned and set its `out`. May call
-  // orlop_ready, nothing else; must not throw or jump out.
+  // orlop_ready, orlop_close and orlop_client_free, which return at once (that thread closes the
+  // client when the callback has returned), nothing else; must not throw or jump out.
   void (*on_ready)(void* context, int ready);
   void* on_ready_context;
 } orlop_client_options;
@@ -204,9 +207,10 @@ typedef struct orlop_client_options {
 // ORLOP_OUTCOME_NO_NODE.
 ORLOP_EXPORT orlop_status orlop_open(const orlop_client_options* options, orlop_client** out);
 
-// Ends every plan and handle (they answer ORLOP_CLOSED from now on; plans with registered copies
-// end after them, or with the process), waits until the copies that run in other threads are over,
-// and at most the call budget for commits in flight, detaches. A second close does nothing.
+// Waits until the copies that run in other threads are over; no new one begins. Then ends every plan
+// and handle (they answer ORLOP_CLOSED from now on; plans with registered copies end after them, or
+// with the process), waits at most the call budget for commits in flight, detaches. A second close
+// only waits for the first.
 ORLOP_EXPORT orlop_status orlop_close(orlop_client* client);
 
 // Closes and frees.

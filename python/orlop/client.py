@@ -17,8 +17,8 @@ class Client(_native.Client):
     handle_ttl: seconds after which a handle that was never transferred is cancelled.
     ledger_cells: pages that can be pinned at once.
     on_ready: called with True when attached and False when the node is lost, from a thread of the
-    library, maybe before Client() has returned; may use ``ready``, nothing else, and may drop the
-    last reference. What it raises goes to ``sys.unraisablehook``.
+    library, maybe before Client() has returned; may use ``ready`` and ``close()``, nothing else, and
+    may drop the last reference. What it raises goes to ``sys.unraisablehook``.
 
     Thread-safe. May start before its node: it attaches in the background, and again after the node
     was restarted; until then every read is a miss and every put answers NO_NODE. In a forked child
