@@ -207,10 +207,10 @@ typedef struct orlop_client_options {
 // ORLOP_OUTCOME_NO_NODE.
 ORLOP_EXPORT orlop_status orlop_open(const orlop_client_options* options, orlop_client** out);
 
-// Waits until the copies that run in other threads are over; no new one begins. Then ends every plan
-// and handle (they answer ORLOP_CLOSED from now on; plans with registered copies end after them, or
-// with the process), waits at most the call budget for commits in flight, detaches. A second close
-// only waits for the first.
+// Waits until the copies that run in other threads are over; no new one begins. Then ends every
+// plan and handle (they answer ORLOP_CLOSED from now on; plans with registered copies end after
+// them, or with the process), waits at most the call budget for commits in flight, detaches. A
+// second close only waits for the first.
 ORLOP_EXPORT orlop_status orlop_close(orlop_client* client);
 
 // Closes and frees.
