@@ -1,100 +1,102 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every planted bug must be found within a bounded number of seeds: by an oracle, or by a CHECK of
-// a machine. Each runs in a process of its own, because a CHECK ends it.
+// Every planted bug of a host must be found by an oracle within 300 seeds. A CHECK of the product
+// that comes first is a finding too, but of another kind: such seeds are counted and passed over.
+//
+// Run by planted.py, which makes the table of docs/protocol/planted-bugs.md of what is recorded
+// here.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "base/planted.h"
-#include "simulation.h"
+#include "isolated_run.h"
 
 namespace orlop::simulation {
 namespace {
 
-struct Found {
-  std::uint64_t seeds = 0;  // run until it was found, that one included; 0: not found
-  std::string how;
+constexpr std::uint64_t kMostSeeds = 300;
+
+// What no run of a host can show; each is found by the test beside it.
+constexpr std::array kFoundElsewhere = {
+    // Needs two cores, or a schedule that nested steps do not reach: tests/interleaving.
+    PlantedBug::kFenceMissing,
+    PlantedBug::kGenerationNotCompared,
+    PlantedBug::kWakerWithoutFence,
+    PlantedBug::kSleeperLooksFirst,
+    PlantedBug::kRingTailBeforeMessage,
+    PlantedBug::kRingCellFreedBeforeCopy,
+    PlantedBug::kLostTouchesUncounted,
+    PlantedBug::kStreamWithoutFence,
+    // A keeper never forgets a client that has memory: group_test hands over less than there is.
+    PlantedBug::kPreparedOfDeadOwnerKept,
+    // Upgrades, keepers that are killed: src/protocol/attach.
+    PlantedBug::kServerBesideOldOne,
+    PlantedBug::kHeldBeforeStored,
 };
 
-// In the child: announces every seed before it runs, then says what was found.
-[[noreturn]] void search(PlantedBug bug, std::uint64_t most, std::FILE* out) {
-  g_planted_bug = bug;
-  std::freopen("/dev/null", "w", stderr);  // a CHECK's text; the parent reports the seed
-  for (std::uint64_t seed = 1; seed <= most; ++seed) {
-    std::fprintf(out, "seed %llu\n", static_cast<unsigned long long>(seed));
-    std::fflush(out);
-    const Report report = run_simulation(seed);
-    if (!report.failure) continue;
-    std::fprintf(out, "found %s\n", report.failure->message.c_str());
-    std::fflush(out);
-    _exit(0);
-  }
-  _exit(1);
+std::vector<PlantedBug> bugs_of_a_host() {
+  std::vector<PlantedBug> bugs;
+  for (const PlantedBug bug : all_planted_bugs())
+    if (std::ranges::find(kFoundElsewhere, bug) == kFoundElsewhere.end()) bugs.push_back(bug);
+  return bugs;
 }
 
-Found find(PlantedBug bug, std::uint64_t most) {
-  int ends[2];
-  if (pipe(ends) != 0) return {};
-  const pid_t child = fork();
-  if (child == 0) {
-    close(ends[0]);
-    search(bug, most, fdopen(ends[1], "w"));
-  }
-  close(ends[1]);
-  std::FILE* in = fdopen(ends[0], "r");
-  Found found;
-  char line[1024];
-  while (std::fgets(line, sizeof line, in) != nullptr) {
-    const std::string text(line, std::string_view(line).find('\n'));
-    if (text.starts_with("seed ")) found.seeds = std::stoull(text.substr(5));
-    if (text.starts_with("found ")) found.how = text.substr(6);
-  }
-  std::fclose(in);
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (WIFSIGNALED(status)) found.how = "a CHECK of a machine";
-  if (found.how.empty()) found.seeds = 0;
-  return found;
-}
-
-// The most seeds a bug may take: ten times what it took when this was written, and more.
-struct Expectation {
-  PlantedBug bug;
-  std::uint64_t most;
+struct Hunt {
+  std::uint64_t seeds = 0;   // run, the one that found it included
+  std::uint64_t checks = 0;  // of them ended by a CHECK
+  std::string found;         // oracle and what it says; empty: nothing
 };
 
-class PlantedBugs : public ::testing::TestWithParam<Expectation> {};
+bool is_oracle(Oracle oracle) {
+  return oracle != Oracle::kCheck && oracle != Oracle::kCrash && oracle != Oracle::kHang;
+}
+
+// What an oracle had said before a CHECK ended the run in the same step (simulation.cpp).
+std::string said_before(const std::string& narration) {
+  constexpr std::string_view kWords = "an oracle had failed before: ";
+  const std::size_t at = narration.find(kWords);
+  if (at == std::string::npos) return {};
+  const std::size_t from = at + kWords.size();
+  return narration.substr(from, narration.find('\n', from) - from);
+}
+
+Hunt hunt(PlantedBug bug) {
+  Hunt hunt;
+  while (hunt.found.empty() && hunt.seeds < kMostSeeds) {
+    const Finding finding = run_isolated(++hunt.seeds, bug);
+    if (!finding.failed) continue;
+    hunt.found = is_oracle(finding.oracle)
+                     ? std::string(to_string(finding.oracle)) + ": " + finding.message
+                     : said_before(finding.text);
+    if (hunt.found.empty()) ++hunt.checks;
+  }
+  return hunt;
+}
+
+class PlantedBugs : public ::testing::TestWithParam<PlantedBug> {};
 
 TEST_P(PlantedBugs, Is_found) {
-  const Found found = find(GetParam().bug, GetParam().most);
-  EXPECT_GT(found.seeds, 0U) << "not found in " << GetParam().most << " seeds";
-  std::printf("%s: seed %llu: %s\n", std::string(to_string(GetParam().bug)).c_str(),
-              static_cast<unsigned long long>(found.seeds), found.how.c_str());
-  RecordProperty("seeds", std::to_string(found.seeds));
+  const std::string name(to_string(GetParam()));
+  const Hunt found = hunt(GetParam());
+  ASSERT_FALSE(found.found.empty()) << name << " was not found in " << found.seeds << " seeds, "
+                                    << found.checks << " of them ended by a CHECK";
+  std::printf("%s: seed %llu (%llu ended by a CHECK): %s\n", name.c_str(),
+              static_cast<unsigned long long>(found.seeds),
+              static_cast<unsigned long long>(found.checks), found.found.c_str());
+  RecordProperty("planted_bug", name);
+  RecordProperty("tries", std::to_string(found.seeds));
+  RecordProperty("checks", std::to_string(found.checks));
+  RecordProperty("unit", "seeds");
+  RecordProperty("oracle", found.found);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Simulation, PlantedBugs,
-    ::testing::Values(Expectation{PlantedBug::kIdentityNotRechecked, 900},
-                      Expectation{PlantedBug::kFreeWithoutScan, 100},
-                      Expectation{PlantedBug::kChunkBitClearedByNonOwner, 100},
-                      Expectation{PlantedBug::kPinnedGroupsNeverGivenBack, 100},
-                      Expectation{PlantedBug::kDescriptorsBeforeKeeperAck, 100},
-                      Expectation{PlantedBug::kPreparedOfLostAnswerLeaked, 100},
-                      Expectation{PlantedBug::kPreparedFreedUnderWriter, 100},
-                      Expectation{PlantedBug::kPostedCommitForgotten, 100},
-                      Expectation{PlantedBug::kArenaReusedAtDeadline, 100},
-                      Expectation{PlantedBug::kPlanEndedBeforeCopies, 100},
-                      Expectation{PlantedBug::kRecoveryBySlot, 100},
-                      Expectation{PlantedBug::kRemovedGroupResurrected, 100},
-                      Expectation{PlantedBug::kDrainRefusesCommits, 300},
-                      Expectation{PlantedBug::kDrainForgottenAtRecover, 300},
-                      Expectation{PlantedBug::kGoneOfOtherNamespace, 10}),
-    [](const auto& test) { return std::string(to_string(test.param.bug)); });
+INSTANTIATE_TEST_SUITE_P(Simulation, PlantedBugs, ::testing::ValuesIn(bugs_of_a_host()),
+                         [](const auto& test) { return std::string(to_string(test.param)); });
 
 }  // namespace
 }  // namespace orlop::simulation

@@ -2,9 +2,10 @@
 #include "quiet_phase.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
+#include <vector>
 
+#include "node_oracle.h"
 #include "sim_client.h"
 #include "sim_keeper.h"
 
@@ -70,23 +71,25 @@ bool QuietPhase::counters_are_zero() {
 }
 
 void QuietPhase::books_balance(std::size_t clients) {
-  const protocol::NodeMachine* node = world_.keeper->server()->idle_node();
-  const protocol::NodeGauges gauges = node->gauges(world_.now);
-  const std::uint64_t slots = std::accumulate(std::begin(gauges.slots_by_state),
-                                              std::end(gauges.slots_by_state), std::uint64_t{0});
-  world_.verdict.require(Oracle::kGauges, slots == gauges.total_slots,
-                         "slots by state do not sum to all slots");
-  world_.verdict.require(Oracle::kGauges, node->clients(world_.now).size() == clients,
+  protocol::NodeMachine* node = world_.keeper->server()->idle_node();
+  world_.now += kNsPerSecond;  // what it was asked for a moment ago it does not count again
+  node->read_clients(world_.now);
+  const std::vector<protocol::ClientGauges> known = node->clients(world_.now);
+  world_.verdict.require(Oracle::kGauges, known.size() == clients,
                          "the node knows other clients than there are");
-  node->validate();
-  world_.slots.check_groups();
-  world_.slots.check_no_duplicates();
+  for (const protocol::ClientGauges& client : known)
+    world_.verdict.require(Oracle::kGauges,
+                           client.pinned_cells == 0 && client.pinned_bytes == 0 &&
+                               client.prepared_slots == 0 && client.prepared_bytes == 0 &&
+                               client.open_puts == 0 && !client.dead && !client.lost,
+                           "a client at rest pins or prepares something");
+  check_node(world_);
 }
 
 // Liveness: memory that nobody uses can be had, in every size class.
 void QuietPhase::put_into_every_namespace() {
   SimClient& client = *world_.clients.front();
-  for (std::uint32_t ns = 0; ns < kNamespaces && !world_.verdict.failed(); ++ns) {
+  for (std::uint32_t ns = 0; ns < world_.options.namespaces() && !world_.verdict.failed(); ++ns) {
     client.begin_last_put(ns);
     const bool over = until("the last put is over", [&] { return client.idle(); });
     if (over && !client.last_put_stored())
@@ -99,9 +102,11 @@ void QuietPhase::put_into_every_namespace() {
 // The page that only rank 1 has, asked for by rank 0; then the same after rank 1 removed it.
 void QuietPhase::misses_have_causes() {
   using protocol::MissCause;
+  if (world_.options.ranks < 2) return;
   SimClient& client = *world_.clients.front();
   constexpr std::uint32_t kRank0 = 0, kRank1 = 1;
-  constexpr std::uint32_t kPutOfRank1 = kNamespaces + 1;  // one more after those of every namespace
+  // One more after those of every namespace.
+  const std::uint32_t put_of_rank_1 = world_.options.namespaces() + 1;
   client.begin_last_put(kRank1);
   if (!until("the put of rank 1 is over", [&] { return client.idle(); })) return;
   const auto count = [&](std::uint32_t ns, MissCause cause) {
@@ -113,7 +118,7 @@ void QuietPhase::misses_have_causes() {
   };
   const auto missed = [&](std::uint32_t ns, MissCause cause) {
     const std::uint64_t before = count(ns, cause);
-    client.tell_missed(ns, kPutOfRank1);
+    client.tell_missed(ns, put_of_rank_1);
     if (count(ns, cause) == before + 1) return;
     world_.verdict.broken(Oracle::kCauses, "a miss in rank " + std::to_string(ns) +
                                                " is not counted as " +
@@ -122,7 +127,7 @@ void QuietPhase::misses_have_causes() {
   client.spoil_missed();
   count(kRank0, MissCause::kNeverWritten);  // what it wrote is drained, whatever it is
   missed(kRank0, MissCause::kOtherNamespace);
-  client.begin_last_remove(kRank1, kPutOfRank1);
+  client.begin_last_remove(kRank1, put_of_rank_1);
   if (!until("the last remove is over", [&] { return all_idle(); })) return;
   missed(kRank1, MissCause::kRemoved);
   missed(kRank0, MissCause::kNeverWritten);

@@ -19,7 +19,7 @@ RingEnd::RingEnd(const segment::ChannelView& channel, std::uint32_t ring_generat
       responses_(channel.response_cells(), &channel.header().response_tail,
                  &channel.header().response_head) {}
 
-RingEnd::Taken RingEnd::take(ClientId client) {
+RingEnd::Taken RingEnd::take(ClientId client, MonoNs now, MonoNs max_wait) {
   request_.reset();
   segment::RingMessage message;
   switch (requests_.pop(&message)) {
@@ -33,11 +33,20 @@ RingEnd::Taken RingEnd::take(ClientId client) {
   auto decoded =
       protocol::decode_request(message, channel_.arena(), client, ring_generation_, scratch_);
   if (!decoded) return Taken::kBroken;
-  const Open open{decoded->code, decoded->answer_offset, decoded->answer_room};
+  Open open{decoded->code, decoded->answer_offset, decoded->answer_room, now};
+  if (const auto* put =
+          decoded->event ? std::get_if<protocol::event::PutStart>(&*decoded->event) : nullptr)
+    open.due = now + std::min(put->wait_budget, max_wait);
   if (!open_.emplace(decoded->request, open).second) return Taken::kBroken;
   request_ = std::move(decoded->event);
   if (!request_) push(decoded->request, open, {}, protocol::kStatusOk, {});
   return Taken::kRequest;
+}
+
+std::optional<RequestCode> RingEnd::overdue(MonoNs now) const {
+  for (const auto& [request, open] : open_)
+    if (open.due <= now) return open.code;
+  return std::nullopt;
 }
 
 void RingEnd::answer(const NodeAnswer& answer, const protocol::NodeEffects& effects) {

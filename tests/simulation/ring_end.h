@@ -20,10 +20,14 @@ class RingEnd {
   // The counters in the channel are 0: it is new, or its client has reset it.
   RingEnd(const segment::ChannelView& channel, std::uint32_t ring_generation);
 
-  Taken take(ClientId client);
+  // max_wait: the longest that the node lets a put wait for memory.
+  Taken take(ClientId client, MonoNs now, MonoNs max_wait);
   // What was taken; null for a ping, which is answered here. Spans live until the next take().
   const protocol::NodeEvent* request() const { return request_ ? &*request_ : nullptr; }
   void answer(const protocol::NodeAnswer& answer, const protocol::NodeEffects& effects);
+  bool request_waits() const { return !requests_.empty(); }
+  // Asked and not answered although its time is over.
+  std::optional<protocol::RequestCode> overdue(MonoNs now) const;
 
  private:
   // A request that is not answered yet: where its answer goes.
@@ -31,6 +35,7 @@ class RingEnd {
     protocol::RequestCode code = protocol::RequestCode::kPing;
     std::uint32_t answer_offset = 0;
     std::uint32_t answer_room = 0;
+    MonoNs due = 0;  // answered in the turn that takes it, or by then
   };
   void push(RequestId request, const Open& open, std::span<const std::byte> body,
             std::uint64_t status, std::span<const std::uint64_t> args);

@@ -77,6 +77,7 @@ void SimClient::turn() {
     exits_ = leaves_for_good_;
     return;
   }
+  if (sleeps_on()) return;
   consume();
   if (!my_->session) return;  // it has left
   take_finished_copies();
@@ -88,10 +89,45 @@ void SimClient::turn() {
   } else {
     do_some_work();
   }
-  if (my_->session) session().pump();
+  if (!my_->session) return;
+  session().pump();
+  ring_if_posted();
+  fall_asleep();
 }
 
-void SimClient::do_some_work() {
+// As the library does after posting: the node is woken only if it sleeps.
+void SimClient::ring_if_posted() {
+  std::uint32_t tail = 0;
+  {
+    const Unobserved quiet;
+    tail = my_->channel.header().request_tail.load();
+  }
+  if (tail == my_->told_tail) return;
+  my_->told_tail = tail;
+  if (session().must_ring()) world_.ring(world_.node_doorbell);
+}
+
+// Waits for nothing but answers: then only a doorbell, or the end of the line, wakes it.
+void SimClient::fall_asleep() {
+  const bool waits = !my_->operations.empty() && my_->puts.empty() && my_->reads.empty() &&
+                     my_->line == Line::kAttached;
+  my_->asleep = waits && world_.roll(500) && session().prepare_sleep();
+  SOMETIMES(my_->asleep, "sim: a client sleeps until an answer comes");
+}
+
+bool SimClient::sleeps_on() {
+  if (!my_->asleep) return false;
+  const bool rung = world_.take_rings(*my_->doorbell);
+  SOMETIMES(rung, "sim: a doorbell wakes a client");
+  // Without faults nothing else wakes it: a doorbell that was not rung is a client that hangs.
+  const bool other_thread = !world_.calm() && world_.roll(20);
+  if (!rung && my_->line == Line::kAttached && !other_thread) return true;
+  my_->asleep = false;
+  session().woke_up();
+  return false;
+}
+
+void SimClient::do_some_faults() {
   const Options& o = world_.options;
   if (world_.fault(o.client_forks)) ++family().fork_pipe->writers;
   if (world_.fault(o.client_detaches)) my_->leaving = true;
@@ -100,19 +136,74 @@ void SimClient::do_some_work() {
     socket_->closed_by_client = true;
     my_->line = Line::kHangingUp;
   }
+}
+
+void SimClient::do_some_work() {
+  const Options& o = world_.options;
+  do_some_faults();
   if (!opened_all()) return open_namespace();
+  if (o.most_operations > segment::kRingCells && world_.roll(5)) fill_the_ring();
+  if (world_.fault(o.preempted)) return preempt();
   if (world_.roll(o.remove)) remove_some();
   if (world_.roll(o.flush)) flush_some();
   // More ends than beginnings: while the node drains nothing new is written.
   if (o.drain != 0 && world_.roll(o.drain))
     drain(world_.roll(400) ? protocol::DrainMode::kBegin : protocol::DrainMode::kEnd);
   if (world_.roll(250)) start_put();
-  if (!world_.roll(350)) return;
-  // Mostly from the start of a conversation, as engines do.
-  auto first = static_cast<std::uint32_t>(world_.rng.uniform(o.keys));
-  if (world_.roll(700)) first -= first % o.chain_length;
-  start_read(static_cast<std::uint32_t>(world_.rng.uniform(kNamespaces)), first,
-             static_cast<std::uint32_t>(world_.rng.between(1, o.chain_length)));
+  if (world_.roll(350)) start_read(choose_pages(false));
+}
+
+SimClient::Pages SimClient::choose_pages(bool to_write) {
+  const Options& o = world_.options;
+  Rng& rng = world_.rng;
+  const auto ns = static_cast<std::uint32_t>(rng.uniform(o.namespaces()));
+  auto first = static_cast<std::uint32_t>(rng.uniform(o.keys));
+  // Reads begin mostly at the start of a conversation, as engines' do.
+  if (world_.roll(to_write ? 500 : 700)) first -= first % o.chain_length;
+  if (world_.roll(200)) return {ns, first, static_cast<std::uint32_t>(rng.between(1, 4))};
+  const auto any = static_cast<std::uint32_t>(rng.between(1, o.chain_length));
+  switch (o.workload) {
+    case Workload::kConversation:
+      if (to_write && ++depth_ > o.chain_length) {
+        depth_ = 1;
+        at_ = first - first % o.chain_length;
+      }
+      return {ns, at_, std::max(depth_, 1U)};
+    case Workload::kScan:
+      if (to_write) at_ = (at_ + any) % o.keys;
+      return {ns, at_, any};
+    case Workload::kSharedPrefix:
+      return {ns, 0, any};
+    case Workload::kMixed:
+    case Workload::kAbortHappy:
+    case Workload::kPreemption:
+      break;
+  }
+  return {ns, first, any};
+}
+
+// An engine that lacks memory gives up what it reads and writes, and asks for it again soon.
+void SimClient::preempt() {
+  world_.note(name() + " is preempted");
+  std::vector<std::uint64_t> reads;
+  for (const auto& [id, plan] : my_->reads)
+    if (!plan.ended) reads.push_back(id);
+  for (const std::uint64_t id : reads) end_read(id, my_->reads.at(id));
+  std::vector<PutId> puts;
+  for (const auto& [id, plan] : my_->puts)
+    if (!plan.aborted && !plan.stuck) puts.push_back(id);
+  for (const PutId id : puts) abort(id, my_->puts.at(id));
+  SOMETIMES(reads.size() + puts.size() > 3, "sim: a busy client is preempted");
+}
+
+void SimClient::fill_the_ring() {
+  protocol::Posted posted;
+  do {
+    const std::uint64_t cookie = my_->next_cookie++;
+    posted = session().ping(cookie);
+    remember(posted, {.code = protocol::RequestCode::kPing}, cookie);
+  } while (posted.result == protocol::Post::kPosted);
+  SOMETIMES(session().unanswered() == protocol::kMaxUnanswered, "sim: the rings are full");
 }
 
 // No new work; detaches when asked to, once nothing is left.
@@ -136,7 +227,7 @@ void SimClient::come_to_an_end() {
 }
 
 bool SimClient::opened_all() const {
-  return std::all_of(std::begin(my_->rows), std::end(my_->rows),
+  return std::all_of(my_->rows, my_->rows + world_.options.namespaces(),
                      [](const auto& row) { return row.has_value(); });
 }
 

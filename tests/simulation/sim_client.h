@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "device.h"
+#include "options.h"
 #include "protocol/session/session.h"
 #include "removal_oracle.h"
 #include "segment/ledger.h"
@@ -102,7 +103,11 @@ class SimClient {
     std::optional<segment::ChunkPool> chunks;
     std::vector<segment::ThreadLedger> threads;
     std::unique_ptr<protocol::Session> session;
-    std::optional<NamespaceRow> rows[3];
+    std::optional<NamespaceRow> rows[kMostNamespaces];
+    std::shared_ptr<Doorbell> doorbell;
+    std::uint32_t told_tail = 0;  // of the request ring, when the node was last thought of
+    bool asleep = false;          // until the doorbell rings
+    bool older_abi = false;       // its attach frame was of another version
     std::map<std::uint64_t, Operation> operations;  // by cookie
     std::map<PutId, PutPlan> puts;
     std::map<std::uint64_t, ReadPlan> reads;
@@ -127,7 +132,12 @@ class SimClient {
   void die();
   void end_family(Family& family);
   void turn();
+  bool sleeps_on();
+  void fall_asleep();
+  void ring_if_posted();
   void do_some_work();
+  void do_some_faults();
+  void fill_the_ring();
   void come_to_an_end();
   // sim_client_line.cpp: the socket
   void drive_line();
@@ -158,9 +168,15 @@ class SimClient {
   void advance_puts();
   void commit(PutId id, PutPlan& plan);
   void abort(PutId id, PutPlan& plan);
-  void writing_is_over(PutId id);
+  void writing_is_over(PutId id, bool committed);
   // sim_client_reads.cpp
-  void start_read(std::uint32_t ns, std::uint32_t first, std::uint32_t count);
+  struct Pages {
+    std::uint32_t ns, first, count;
+  };
+  Pages choose_pages(bool to_write);
+  void preempt();
+  void start_read(const Pages& pages);
+  void count_cells();
   bool reserve_cells(std::uint32_t count, std::vector<std::uint32_t>& cells);
   std::uint32_t index_epoch() const;
   void check_pinned(ReadPlan& plan, const std::vector<std::uint64_t>& floors);
@@ -190,6 +206,8 @@ class SimClient {
   bool exits_ = false;  // its process ends after this turn
   bool last_put_stored_ = false;
   std::uint32_t last_keys_ = 0;
+  std::uint32_t at_ = 0;     // workload: where in the keys it is
+  std::uint32_t depth_ = 0;  // ... and how far the conversation has come
 };
 
 }  // namespace orlop::simulation

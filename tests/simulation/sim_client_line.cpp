@@ -42,6 +42,8 @@ void SimClient::attach() {
   frame.nonce = my_->nonce;
   frame.sizes = world_.options.channel;
   frame.name = "client" + std::to_string(number_);
+  my_->older_abi = world_.fault(world_.options.older_abi);
+  if (my_->older_abi) frame.abi += world_.roll(500) ? 1 : -1;
   socket_->to_server.send({encode(frame), {nullptr, nullptr, family().fork_pipe}},
                           world_.frame_arrives());
   my_->line = Line::kAttaching;
@@ -68,6 +70,7 @@ void SimClient::resume() {
     if (operation.code != protocol::RequestCode::kPutCommit &&
         operation.code != protocol::RequestCode::kDetach)
       broken(Oracle::kAnswers, "a reset neither answers nor reports a request");
+  my_->told_tail = 0;
   connect();
   protocol::ResumeFrame frame;
   frame.nonce = my_->nonce;
@@ -94,16 +97,24 @@ void SimClient::hear_attaching() {
     return;
   }
   if (protocol::frame_kind(packet->frame).value() == FrameKind::kWelcome) return welcomed(*packet);
+  if (my_->older_abi) {
+    SOMETIMES(true, "sim: a client of another version is refused");
+    const auto refusal = decode<protocol::RefusalFrame>(packet->frame).value();
+    if (refusal.code != ErrorCode::kAbiMismatch)
+      broken(Oracle::kAttach, "another version is refused for another reason: " + refusal.text);
+  }
   socket_->closed_by_client = true;
   line_is_gone(5 * kNsPerMs);
 }
 
 void SimClient::welcomed(const Packet& packet) {
   const auto frame = decode<protocol::WelcomeFrame>(packet.frame).value();
+  if (my_->older_abi) broken(Oracle::kAttach, "a client of another version was welcomed");
   if (!world_.keeper->holds(frame.client))
     broken(Oracle::kAttach, "welcomed as client " + std::to_string(frame.client.value) +
                                 " which the keeper does not hold");
   my_->memory = packet.descriptors.channel;
+  my_->doorbell = packet.descriptors.client_doorbell;
   my_->channel = segment::ChannelView::open(my_->memory->span(), my_->memory->geometry).value();
   my_->area = segment::ControlArea::open(world_.memory.control_span()).value();
   my_->chunks.emplace(my_->channel.geometry().ledger_chunks);

@@ -14,7 +14,6 @@ using protocol::Post;
 using protocol::RequestCode;
 
 namespace {
-constexpr std::size_t kMostOperations = 24;
 constexpr std::size_t kMostPuts = 5;
 }  // namespace
 
@@ -28,7 +27,7 @@ void SimClient::remember(const protocol::Posted& posted, Operation operation,
 }
 
 void SimClient::open_namespace() {
-  for (std::uint32_t ns = 0; ns < kNamespaces; ++ns) {
+  for (std::uint32_t ns = 0; ns < world_.options.namespaces(); ++ns) {
     const bool asked =
         std::any_of(my_->operations.begin(), my_->operations.end(), [ns](const auto& item) {
           return item.second.code == RequestCode::kOpenNamespace && item.second.ns == ns;
@@ -42,14 +41,12 @@ void SimClient::open_namespace() {
 }
 
 void SimClient::start_put() {
-  if (my_->puts.size() >= kMostPuts || my_->operations.size() >= kMostOperations) return;
   const Options& o = world_.options;
-  const auto ns = static_cast<std::uint32_t>(world_.rng.uniform(kNamespaces));
-  auto first = static_cast<std::uint32_t>(world_.rng.uniform(o.keys));
-  if (world_.roll(500)) first -= first % o.chain_length;
-  const std::uint32_t chain_end = first - first % o.chain_length + o.chain_length;
-  const std::uint32_t most = std::min(chain_end, o.keys) - first;
-  post_put(ns, first, static_cast<std::uint32_t>(world_.rng.between(1, most)), false);
+  if (my_->puts.size() >= kMostPuts || my_->operations.size() >= o.most_operations) return;
+  const Pages pages = choose_pages(true);
+  const std::uint32_t chain_end = pages.first - pages.first % o.chain_length + o.chain_length;
+  post_put(pages.ns, pages.first,
+           std::min({pages.count, chain_end - pages.first, o.keys - pages.first}), false);
 }
 
 void SimClient::post_put(std::uint32_t ns, std::uint32_t first, std::uint32_t count,
@@ -87,7 +84,7 @@ void SimClient::begin_last_put(std::uint32_t ns) {
 }
 
 void SimClient::remove_some() {
-  const auto ns = static_cast<std::uint32_t>(world_.rng.uniform(kNamespaces));
+  const auto ns = static_cast<std::uint32_t>(world_.rng.uniform(world_.options.namespaces()));
   const auto first = static_cast<std::uint32_t>(world_.rng.uniform(world_.options.keys));
   Operation operation{.code = RequestCode::kRemove, .ns = ns};
   for (std::uint64_t i = 0; i < world_.rng.between(1, 3); ++i)
@@ -125,20 +122,21 @@ void SimClient::spoil_missed() {
     segment::MissedCell& cell = my_->channel.missed()[world_.rng.uniform(segment::kMissedCells)];
     cell.key_lo.store(world_.rng.next());
     cell.key_hi.store(world_.rng.next());
-    cell.row.store(world_.roll(500) ? world_.rng.uniform(2 * kNamespaces) : world_.rng.next());
+    cell.row.store(world_.roll(500) ? world_.rng.uniform(2 * kMostNamespaces) : world_.rng.next());
   }
   my_->channel.header().missed_tail.store(static_cast<std::uint32_t>(world_.rng.next()));
 }
 
 void SimClient::flush_some() {
-  const auto ns = static_cast<std::uint32_t>(world_.rng.uniform(kNamespaces));
+  const auto ns = static_cast<std::uint32_t>(world_.rng.uniform(world_.options.namespaces()));
   const bool whole_family = world_.rng.chance(0.3);
   Operation operation{.code = RequestCode::kFlush, .ns = ns};
   const std::uint64_t cookie = my_->next_cookie++;
   const protocol::Posted posted = session().flush(*my_->rows[ns], whole_family, cookie);
   if (posted.result != Post::kPosted) return;
   std::vector<NamespaceRow> rows{*my_->rows[ns]};
-  if (whole_family && ns < 2) rows.push_back(*my_->rows[1 - ns]);
+  for (std::uint32_t other = 0; whole_family && other < world_.options.namespaces(); ++other)
+    if (other != ns && world_.options.same_family(ns, other)) rows.push_back(*my_->rows[other]);
   operation.removal = world_.removals.posted(rows, {}, world_.slots.now());
   world_.note(name() + " flushes namespace " + std::to_string(ns));
   remember(posted, std::move(operation), cookie);
@@ -169,7 +167,7 @@ void SimClient::advance_puts() {
   for (const PutId id : open) {
     PutPlan& plan = my_->puts.at(id);
     if (plan.aborted || plan.stuck) continue;
-    if (!plan.last_put && world_.roll(world_.calm() ? 0 : 4)) {
+    if (!plan.last_put && world_.fault(world_.options.abort)) {
       abort(id, plan);
     } else if (plan.copies == 0 && world_.roll(400)) {
       commit(id, plan);
@@ -206,7 +204,7 @@ void SimClient::commit(PutId id, PutPlan& plan) {
   session().commit(id, plan.entries, cookie);
   my_->operations.emplace(cookie, std::move(operation));
   my_->puts.erase(id);
-  writing_is_over(id);
+  writing_is_over(id, true);
 }
 
 void SimClient::abort(PutId id, PutPlan& plan) {
@@ -215,11 +213,12 @@ void SimClient::abort(PutId id, PutPlan& plan) {
   plan.aborted = true;
   if (plan.copies > 0) return;
   my_->puts.erase(id);
-  writing_is_over(id);
+  writing_is_over(id, false);
 }
 
-void SimClient::writing_is_over(PutId id) {
+void SimClient::writing_is_over(PutId id, bool committed) {
   std::erase(family().writing, id);
+  if (committed) world_.slots.commit_posted(id);
   world_.slots.writer_ends(id);
 }
 
@@ -232,7 +231,7 @@ void SimClient::write_finished(const Copy& copy) {
   --plan.copies;
   if (!plan.aborted || plan.copies > 0 || plan.stuck) return;
   my_->puts.erase(found);
-  writing_is_over(copy.put);
+  writing_is_over(copy.put, false);
 }
 
 }  // namespace orlop::simulation

@@ -28,7 +28,8 @@ bool SimClient::reserve_cells(std::uint32_t count, std::vector<std::uint32_t>& c
   return thread.reserve(count, cells);
 }
 
-void SimClient::start_read(std::uint32_t ns, std::uint32_t first, std::uint32_t count) {
+void SimClient::start_read(const Pages& pages) {
+  const auto [ns, first, count] = pages;
   if (my_->reads.size() >= kMostReads) return;
   // The node counts on the library to keep to the cap.
   const std::uint64_t bytes = count * segment::slot_bytes(world_.options.value_len[ns]);
@@ -58,19 +59,38 @@ void SimClient::start_read(std::uint32_t ns, std::uint32_t first, std::uint32_t 
     world_.slots.not_found(plan.keys[result.pinned], plan.index, begun, index_epoch() - epoch);
     segment::write_missed(my_->channel, {plan.keys[result.pinned], *my_->rows[ns]});
   }
-  plan.cells.resize(result.pinned);
-  plan.keys.resize(result.pinned);
-  plan.pinned.resize(result.pinned);
   SOMETIMES(result.pinned > 1, "sim: several pages pinned");
   SOMETIMES(result.pinned == 0, "sim: nothing pinned");
-  if (result.pinned == 0) return;
-  my_->pinned_bytes += result.pinned * segment::slot_bytes(world_.options.value_len[ns]);
+  // A reader's own groups: what lies beyond the last whole one goes back at once.
+  const std::uint32_t group = world_.roll(300) ? 3 : 1;
+  const std::uint32_t kept_pages = result.pinned - result.pinned % group;
+  SOMETIMES(kept_pages < result.pinned, "sim: a read is rounded down to whole groups");
+  if (kept_pages < result.pinned)
+    segment::release_cells(my_->channel,
+                           std::span(plan.cells).subspan(kept_pages, result.pinned - kept_pages));
+  plan.cells.resize(kept_pages);
+  plan.keys.resize(kept_pages);
+  plan.pinned.resize(kept_pages);
+  if (kept_pages == 0) return count_cells();
+  my_->pinned_bytes += kept_pages * segment::slot_bytes(world_.options.value_len[ns]);
   for (const segment::PinnedSlot& page : plan.pinned)
     world_.slots.reader_begins(page.slot, page.generation);
   family().pins[next_read_] = plan.pinned;
   check_pinned(plan, floors);
   const ReadPlan& kept = my_->reads.emplace(next_read_++, std::move(plan)).first->second;
   if (world_.roll(700)) segment::touch(my_->channel, kept.pinned);
+  count_cells();
+}
+
+// What a read does not return is not pinned.
+void SimClient::count_cells() {
+  const Unobserved quiet;
+  std::size_t wanted = 0, found = 0;
+  for (const auto& [id, plan] : my_->reads) wanted += plan.cells.size();
+  segment::for_each_held_cell(my_->channel, [&found](segment::LedgerCell) { ++found; });
+  if (found != wanted)
+    broken(Oracle::kG5, "its ledger holds " + std::to_string(found) + " cells, its read plans " +
+                            std::to_string(wanted));
 }
 
 std::uint32_t SimClient::index_epoch() const {

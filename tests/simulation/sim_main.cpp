@@ -27,6 +27,7 @@ struct Asked {
   unsigned jobs = std::max(1U, std::thread::hardware_concurrency());
   std::string list;
   bool json = false;
+  bool states = false;
 };
 
 // Seeds that once failed: a number a line, '#' begins a comment.
@@ -91,6 +92,9 @@ int search(const Asked& asked) {
     std::printf("%llu seeds from %llu in %.1f s: %zu failures\n",
                 static_cast<unsigned long long>(batch.seeds),
                 static_cast<unsigned long long>(plan.first), took.count(), batch.failures.size());
+    for (const auto& [name, count] : batch.reached)
+      if (asked.states)
+        std::printf("%9llu  %s\n", static_cast<unsigned long long>(count), name.c_str());
     for (const std::string_view name : missing)
       std::printf("no seed reached: %s\n", std::string(name).c_str());
   }
@@ -113,6 +117,7 @@ int run(int argc, char** argv) {
           "HEX"));
   app.add_option("--jobs", asked.jobs, "processes at once")->check(CLI::Range(1, 1024));
   app.add_option("--list", asked.list, "seeds to run first: a file with a number a line");
+  app.add_flag("--states", asked.states, "how often each rare state was reached");
   app.add_flag("--json", asked.json, "for machines, on stdout");
   CLI11_PARSE(app, argc, argv);
   return asked.seed != 0 ? show(asked) : search(asked);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim_server.h"
 
+#include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "base/sometimes.h"
 #include "value_bytes.h"
@@ -32,6 +34,7 @@ void SimServer::step() {
 
 // Every source is looked at in most turns, so that their order varies.
 void SimServer::turn() {
+  if (sleeps_on()) return;
   const auto most = [this] { return world_.rng.chance(0.7); };
   if (most()) flush_to_keeper();
   if (most()) read_keeper();
@@ -43,9 +46,79 @@ void SimServer::turn() {
   if (most()) poll_rings();
   if (most()) finish_verifications();
   if (my_->node->next_deadline() <= world_.now) feed(event::Tick{});
+  check_deadlines();
   if (most()) run_background();
   if (world_.roll(20)) my_->node->read_clients(world_.now);  // somebody asks for a status
   if (world_.fault(world_.options.socket_lost)) lose_a_socket();
+  fall_asleep();
+}
+
+// No answer takes longer than what was allowed for it, in virtual time.
+void SimServer::check_deadlines() {
+  for (const auto& [client, end] : my_->clients) {
+    const auto late = end.rings ? end.rings->overdue(world_.now) : std::nullopt;
+    if (late)
+      world_.verdict.broken(Oracle::kDeadline, "the node keeps request code " +
+                                                   std::to_string(static_cast<int>(*late)) +
+                                                   " of client " + std::to_string(client.value) +
+                                                   " beyond its time");
+  }
+}
+
+// ---- sleep, as the product's loop does ----------------------------------------------------------
+
+bool SimServer::any_ring_waits() const {
+  return std::any_of(my_->clients.begin(), my_->clients.end(), [](const auto& item) {
+    return item.second.rings && item.second.rings->request_waits();
+  });
+}
+
+void SimServer::fall_asleep() {
+  if (my_->node->wants_background() || !my_->to_keeper.empty() || world_.roll(500)) return;
+  auto& sleeping = world_.area().header().node_sleeping;
+  sleeping.store(1, std::memory_order_relaxed);
+  segment::full_fence();
+  my_->asleep = !any_ring_waits();
+  if (!my_->asleep) sleeping.store(0, std::memory_order_relaxed);
+  SOMETIMES(my_->asleep, "sim: the node sleeps");
+}
+
+// Everything that a poll would report, but a doorbell that nobody rang.
+bool SimServer::anything_happened() {
+  const bool rung = world_.take_rings(world_.node_doorbell);
+  SOMETIMES(rung, "sim: a doorbell wakes the node");
+  if (rung || link_->to_server.ready(world_.now) || !world_.listener.backlog.empty() ||
+      my_->node->next_deadline() <= world_.now || my_->attach->next_deadline() <= world_.now)
+    return true;
+  for (const auto& [connection, socket] : my_->sockets)
+    if (socket->to_server.ready(world_.now) ||
+        (socket->closed_by_client && socket->to_server.empty()))
+      return true;
+  for (const auto& [client, end] : my_->clients)
+    if (!end.held.process->alive &&
+        (!end.death_told || (end.held.fork_pipe->closed() && !end.fork_close_told)))
+      return true;
+  return std::any_of(my_->verify.begin(), my_->verify.end(),
+                     [this](const VerifyJob& job) { return job.done_at <= world_.now; });
+}
+
+bool SimServer::sleeps_on() {
+  if (!my_->asleep) return false;
+  if (!anything_happened()) return true;
+  my_->asleep = false;
+  world_.area().header().node_sleeping.store(0, std::memory_order_relaxed);
+  return false;
+}
+
+void SimServer::wake_answered(const std::vector<ClientId>& answered) {
+  if (answered.empty()) return;
+  segment::full_fence();  // partner: the client's, between its sleep flag and its second look
+  for (const ClientId client : answered) {
+    const auto end = my_->clients.find(client);
+    if (end == my_->clients.end()) continue;
+    if (end->second.channel.header().client_sleeping.load(std::memory_order_relaxed) != 0)
+      world_.ring(*end->second.held.client_doorbell);
+  }
 }
 
 NodeMachine* SimServer::idle_node() {
@@ -135,6 +208,7 @@ void SimServer::recover() {
 void SimServer::feed(const protocol::NodeEvent& happened) {
   NodeEffects effects;
   my_->node->step(happened, world_.now, effects);
+  if (const auto* commit = std::get_if<event::PutCommit>(&happened)) check_commit(*commit, effects);
   apply(effects);
 }
 
@@ -145,11 +219,18 @@ void SimServer::apply(NodeEffects& effects) {
     send_to_keeper({encode(protocol::DropFrame{reclaimed.client}), {}});
     flush_to_keeper();
   }
+  std::vector<ClientId> answered;
   for (const protocol::NodeAnswer& answer : effects.answers) {
+    if ((answer.request.value & kForged) != 0) {
+      check_forged(answer);
+      continue;
+    }
+    answered.push_back(answer.client);
     const auto client = my_->clients.find(answer.client);
     if (client != my_->clients.end() && client->second.rings)
       client->second.rings->answer(answer, effects);
   }
+  wake_answered(answered);
   for (const protocol::VerifyValue& wanted : effects.verify)
     my_->verify.push_back({wanted, world_.now + world_.rng.uniform(5 * kNsPerMs)});
   for (const protocol::CloseClient& close : effects.close)
@@ -201,13 +282,21 @@ void SimServer::poll_rings() {
     for (std::uint64_t left = world_.rng.uniform(4); left > 0; --left) {
       const auto end = my_->clients.find(client);
       if (end == my_->clients.end() || !end->second.rings) break;
-      const RingEnd::Taken taken = end->second.rings->take(client);
+      const RingEnd::Taken taken =
+          end->second.rings->take(client, world_.now, world_.options.node.max_space_wait);
       if (taken == RingEnd::Taken::kNothing) break;
       if (taken == RingEnd::Taken::kBroken) {
         world_.verdict.broken(Oracle::kAnswers, "a client's ring message is malformed");
         break;
       }
-      if (const protocol::NodeEvent* asked = end->second.rings->request()) feed(*asked);
+      const protocol::NodeEvent* asked = end->second.rings->request();
+      if (asked == nullptr) {
+        wake_answered({client});  // a ping
+        continue;
+      }
+      remember(*asked);
+      feed(*asked);
+      if (world_.fault(world_.options.doubled)) send_again();
     }
   }
 }

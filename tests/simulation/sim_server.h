@@ -18,6 +18,9 @@ namespace orlop::simulation {
 
 class World;
 
+// Request ids of the simulation's own making: their answers go to nobody's ring.
+inline constexpr std::uint64_t kForged = std::uint64_t{1} << 63;
+
 class SimServer {
  public:
   SimServer(World& world, std::shared_ptr<KeeperLink> link);
@@ -51,6 +54,13 @@ class SimServer {
     protocol::VerifyValue wanted;
     MonoNs done_at = 0;
   };
+  // A commit or an abort that was served.
+  struct PastRequest {
+    ClientId client;
+    PutId put;
+    bool commit = false;
+    std::vector<protocol::CommitEntry> entries{};
+  };
   // Gone with the process.
   struct Private {
     std::optional<protocol::HelloFrame> hello;
@@ -63,6 +73,9 @@ class SimServer {
     std::map<ClientId, ClientEnd> clients;
     std::deque<Packet> to_keeper;
     std::vector<VerifyJob> verify;
+    std::vector<PastRequest> past;  // what a client with a fault may send again
+    std::uint64_t next_forged = 1;
+    bool asleep = false;
     std::uint64_t next_connection = 1;
   };
 
@@ -78,6 +91,17 @@ class SimServer {
   void forget_client(ClientId client);
   void poll_deaths();
   void poll_rings();
+  void check_deadlines();
+  bool any_ring_waits() const;
+  bool anything_happened();
+  bool sleeps_on();
+  void fall_asleep();
+  void wake_answered(const std::vector<ClientId>& answered);
+  // sim_server_forged.cpp: clients that send what they should not
+  void remember(const protocol::NodeEvent& asked);
+  void send_again();
+  void check_forged(const protocol::NodeAnswer& answer);
+  void check_commit(const protocol::event::PutCommit& asked, const protocol::NodeEffects& effects);
   void finish_verifications();
   void run_background();
   // sim_server_attach.cpp: sockets and the attach machine's effects

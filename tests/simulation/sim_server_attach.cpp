@@ -74,6 +74,7 @@ void SimServer::apply(protocol::AttachEffects effects) {
 void SimServer::apply_one(const effect::CreateAndHold& wanted) {
   Descriptors made = my_->fork_pipes.at(wanted.connection);
   made.channel = std::make_shared<ChannelMemory>(wanted.frame.sizes);
+  made.client_doorbell = std::make_shared<Doorbell>();
   my_->asked[wanted.frame.attach] = {wanted.connection, made};
   send_to_keeper({encode(wanted.frame), made});
 }
@@ -100,7 +101,8 @@ void SimServer::apply_one(const effect::Welcome& wanted) {
   frame.incarnation = my_->hello->incarnation;
   frame.client = wanted.client;
   frame.sizes = end.held.channel->sizes;
-  send_to_client(wanted.connection, {encode(frame), {end.held.channel, nullptr, nullptr}});
+  send_to_client(wanted.connection,
+                 {encode(frame), {end.held.channel, nullptr, nullptr, end.held.client_doorbell}});
 }
 
 void SimServer::apply_one(const effect::Resume& wanted) {

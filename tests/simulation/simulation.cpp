@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include "node_oracle.h"
 #include "quiet_phase.h"
 #include "sim_client.h"
 #include "sim_keeper.h"
@@ -30,13 +31,7 @@ void on_abort(int) {
 
 // O(slots): now and then.
 void check_between_steps(World& world) {
-  if (world.rng.uniform(40) != 0) return;
-  protocol::NodeMachine* node =
-      world.keeper->server() ? world.keeper->server()->idle_node() : nullptr;
-  if (node == nullptr) return;
-  world.slots.check_groups();
-  world.slots.check_no_duplicates();
-  node->validate();
+  if (world.rng.uniform(40) == 0) check_node(world);
 }
 
 }  // namespace

@@ -102,13 +102,17 @@ bool SlotOracle::legal(SlotWord before, SlotWord after) const {
 
 std::span<std::uint32_t> SlotOracle::pages_of(SlotId slot) {
   const std::uint32_t value_len = area_.slot(slot).load_value_len();
+  const std::uint64_t pages = std::max<std::uint64_t>((value_len + kPageBytes - 1) / kPageBytes, 1);
   if (value_len == 0 || !memory_.geometry.in_bounds(slot, value_len)) {
     verdict_.broken(Oracle::kCap,
                     "slot " + std::to_string(slot.value) + " lies outside the value area");
     return {};
   }
   const std::uint64_t first = memory_.geometry.value_offset(slot, value_len) / kPageBytes;
-  return std::span(page_slot_).subspan(first, segment::slot_bytes(value_len) / kPageBytes);
+  if (area_.slab(memory_.geometry.slab_of(slot)).slot_pages.load() != pages)
+    verdict_.broken(Oracle::kCap, "slot " + std::to_string(slot.value) + " of " +
+                                      std::to_string(pages) + " pages lies in another class");
+  return std::span(page_slot_).subspan(first, pages);
 }
 
 void SlotOracle::given_out(SlotId slot, SlotWord word) {
@@ -121,6 +125,9 @@ void SlotOracle::given_out(SlotId slot, SlotWord word) {
 }
 
 void SlotOracle::left_prepared(SlotId slot, SlotWord after) {
+  if (after.readable() && !posted_.contains(area_.slot(slot).load_put()))
+    verdict_.broken(Oracle::kV2, name_of(slot, after.generation) +
+                                     " became visible though its writer posted no commit");
   if (writers_.contains({slot, after.generation}))
     verdict_.broken(Oracle::kS2, name_of(slot, after.generation) +
                                      " left Prepared while its writer may still write");
@@ -155,7 +162,7 @@ bool SlotOracle::has_reason_to_be_doomed(SlotId slot) const {
   const SlotRow& asked = area_.slot(slot);
   const PutId put = asked.load_put();
   const std::uint16_t number = asked.load_fields().group.group_number;
-  if (torn_.contains({put, number})) return true;
+  if (torn_.contains({put, number}) || contradicted_.contains(put)) return true;
   for (std::uint32_t i = 1; i < memory_.geometry.slot_rows; ++i) {
     const SlotRow& member = area_.slot(SlotId{i});
     if (member.load_put() != put || member.load_fields().group.group_number != number) continue;
@@ -184,6 +191,10 @@ void SlotOracle::writer_begins(PutId put, SlotId slot, Generation generation, co
     verdict_.broken(Oracle::kAnswers,
                     name_of(slot, generation) + " was granted but is not Prepared for this put");
   writers_[{slot, generation}] = put;
+}
+
+void SlotOracle::commit_posted(PutId put) {
+  posted_.insert(put);
 }
 
 void SlotOracle::writer_ends(PutId put) {

@@ -36,11 +36,14 @@ class SlotOracle {
 
   // ---- who may touch memory
   void writer_begins(PutId put, SlotId slot, Generation generation, const KeyId& key);
+  void commit_posted(PutId put);
   void writer_ends(PutId put);  // nothing of it may write any more
   void reader_begins(SlotId slot, Generation generation);
   void reader_ends(SlotId slot, Generation generation);
 
   // ---- bytes
+  // Its writer told two checksums for one page: the node trusts neither.
+  void contradicted(PutId put) { contradicted_.insert(put); }
   void corrupt(SlotId slot, Generation generation);  // a client scribbled over it
   bool corrupted(SlotId slot, Generation generation) const;
 
@@ -62,6 +65,8 @@ class SlotOracle {
   // A look-up that began at `begun` did not find the page; the index switched places so often
   // meanwhile.
   void not_found(const KeyId& key, NamespaceIndex index, Sequence begun, std::uint32_t switches);
+  // LocalReady lasts no longer than a step, unless a kill left its group partly Prepared.
+  void check_published();
 
  private:
   using SlotVersion = std::pair<SlotId, Generation>;
@@ -104,6 +109,8 @@ class SlotOracle {
   Sequence now_ = 1;
   std::vector<std::uint32_t> page_slot_;  // by 4 KiB page of the value area: slot that covers it
   std::map<SlotVersion, PutId> writers_;
+  std::set<PutId> posted_;  // commits
+  std::set<PutId> contradicted_;
   std::map<SlotVersion, std::uint32_t> readers_;
   std::map<SlotVersion, Sequence> readable_since_;
   std::map<std::pair<KeyId, NamespaceIndex>, Sequence> page_last_seen_;

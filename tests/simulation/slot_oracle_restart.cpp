@@ -103,6 +103,19 @@ void SlotOracle::check_groups() {
   }
 }
 
+void SlotOracle::check_published() {
+  const Unobserved quiet;
+  for (const auto& [name, group] : groups()) {
+    const auto has = [&members = group.members](SlotState state) {
+      return std::any_of(members.begin(), members.end(),
+                         [state](const Member& member) { return member.word.state == state; });
+    };
+    if (has(SlotState::kLocalReady) && !has(SlotState::kPrepared))
+      verdict_.broken(Oracle::kV3, "a whole group of put " + std::to_string(name.first.value) +
+                                       " is readable and not Committed");
+  }
+}
+
 void SlotOracle::check_no_duplicates() {
   const Unobserved quiet;
   std::map<std::pair<KeyId, NamespaceIndex>, SlotId> seen;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "memory.h"
 #include "process.h"
@@ -15,11 +16,17 @@
 
 namespace orlop::simulation {
 
+// An eventfd: a ring stays until somebody has waited for it. Each takes its own time to arrive.
+struct Doorbell {
+  std::vector<MonoNs> arrives;
+};
+
 // What travels beside a frame.
 struct Descriptors {
   std::shared_ptr<ChannelMemory> channel;
   std::shared_ptr<Process> process;  // its pidfd
   std::shared_ptr<ForkPipe> fork_pipe;
+  std::shared_ptr<Doorbell> client_doorbell{};
 };
 
 struct Packet {
@@ -40,6 +47,7 @@ class Stream {
     return packet;
   }
   bool empty() const { return waiting_.empty(); }
+  bool ready(MonoNs now) const { return !waiting_.empty() && waiting_.front().first <= now; }
 
  private:
   MonoNs latest_ = 0;

@@ -30,19 +30,19 @@ World::World(const Options& chosen)
 World::~World() = default;
 
 void World::describe_namespaces() {
-  for (std::uint32_t ns = 0; ns < kNamespaces; ++ns) {
+  for (std::uint32_t ns = 0; ns < options.namespaces(); ++ns) {
     NamespaceDescriptor descriptor;
     descriptor.engine = "sim";
     descriptor.layout = "sim-1";
-    descriptor.model = ns < 2 ? "first" : "second";
+    descriptor.model = ns < options.ranks ? "first" : "second";
     descriptor.revision = "1";
     descriptor.dtype = "u8";
     descriptor.page_tokens = 16;
     descriptor.value_len = options.value_len[ns];
     descriptor.layers = 1;
-    descriptor.heads = 1;
-    descriptor.tp_size = ns < 2 ? 2 : 1;
-    descriptor.tp_rank = ns < 2 ? ns : 0;
+    descriptor.heads = kMostRanks;
+    descriptor.tp_size = ns < options.ranks ? options.ranks : 1;
+    descriptor.tp_rank = ns < options.ranks ? ns : 0;
     const std::string text = canonical_text(descriptor).value();
     namespaces_.push_back({text, segment::digest_of(text).lo});
   }
@@ -50,25 +50,42 @@ void World::describe_namespaces() {
 
 // One page has one key on all ranks of a family.
 KeyId World::key(std::uint32_t ns, std::uint32_t number) const {
-  std::uint64_t state = (std::uint64_t{ns < 2 ? 1U : 2U} << 32) + number;
+  std::uint64_t state = (std::uint64_t{ns < options.ranks ? 1U : 2U} << 32) + number;
   const std::uint64_t lo = splitmix64(state);
   return {lo, splitmix64(state)};
 }
 
+segment::ControlArea World::area() const {
+  const Unobserved quiet;
+  return segment::ControlArea::open(memory.control_span()).value();
+}
+
 std::uint32_t World::namespace_of(std::uint64_t digest) const {
-  for (std::uint32_t ns = 0; ns < kNamespaces; ++ns)
+  for (std::uint32_t ns = 0; ns < options.namespaces(); ++ns)
     if (namespaces_[ns].digest == digest) return ns;
   CHECK(false, "the node names a namespace that nobody opened");
   return 0;
 }
 
 void World::step() {
+  move_clock();
+  step_somebody();
+}
+
+void World::move_clock() {
+  if (calm_) stalled_steps_ = 0;
+  if (stalled_steps_ > 0) {
+    --stalled_steps_;
+    return;
+  }
   now += rng.uniform(500 * kNsPerUs);
   if (fault(options.long_pause)) {
-    now += rng.between(100 * kNsPerMs, 20 * kNsPerSecond);
+    // Mostly over a deadline; now and then over all of them, and round the coarse clock of rows.
+    now += roll(100) ? rng.uniform(100 * 3'600 * kNsPerSecond)
+                     : rng.between(100 * kNsPerMs, 20 * kNsPerSecond);
     note("time jumps");
   }
-  step_somebody();
+  if (fault(options.long_stall)) stalled_steps_ = rng.uniform(300);
 }
 
 void World::step_somebody() {

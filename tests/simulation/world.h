@@ -41,12 +41,22 @@ class World : public AccessObserver {
   bool roll(std::uint32_t per_mille) { return rng.uniform(1000) < per_mille; }
   bool fault(std::uint32_t per_mille) { return !calm_ && roll(per_mille); }
   MonoNs frame_arrives() { return now + rng.uniform(200 * kNsPerUs); }
+  // ---- doorbells
+  void ring(Doorbell& bell) {
+    bell.arrives.push_back(now + rng.uniform(options.doorbell_delay + 1));
+  }
+  bool take_rings(Doorbell& bell) const {
+    return std::erase_if(bell.arrives, [this](MonoNs at) { return at <= now; }) > 0;
+  }
+  Doorbell node_doorbell;  // of all clients: who rings does not matter, all rings are looked at
+
   // Before a step of the process: it may be stopped, die in it, or be interrupted in it. False: it
   // does not run now.
   bool may_run(Process& process, std::uint32_t killed, std::uint32_t paused);
 
   // ---- names
   KeyId key(std::uint32_t ns, std::uint32_t number) const;
+  segment::ControlArea area() const;  // formatted already
   const std::string& namespace_text(std::uint32_t ns) const { return namespaces_[ns].text; }
   // Number of the namespace with this digest, as the node names it.
   std::uint32_t namespace_of(std::uint64_t digest) const;
@@ -78,11 +88,13 @@ class World : public AccessObserver {
     std::uint64_t digest = 0;
   };
   void step_somebody();
+  void move_clock();
   void describe_namespaces();
 
   std::vector<Namespace> namespaces_;
   bool calm_ = false;
-  unsigned depth_ = 0;  // steps on the stack
+  std::uint64_t stalled_steps_ = 0;  // for which the clock still stands
+  unsigned depth_ = 0;               // steps on the stack
   std::uint32_t next_pid_ = 100;
   std::uint64_t next_nonce_ = 1;
 };
