@@ -138,6 +138,11 @@ TEST(Descriptor, Values_outside_their_limits_are_refused) {
   d.model = "\xed\xa0\x80";  // a surrogate
   EXPECT_THAT(canonical_text(d).error().message, HasSubstr("model is not plain text"));
   d = example();
+  d.model = "a\u009b31m";  // a terminal takes it for ESC [
+  EXPECT_THAT(canonical_text(d).error().message, HasSubstr("model is not plain text"));
+  d.model = "a\u00a0b";  // the first one that is no control
+  EXPECT_TRUE(canonical_text(d).has_value());
+  d = example();
   d.tp_rank = 2;
   EXPECT_THAT(canonical_text(d).error().message, HasSubstr("tp_rank is 2, but tp_size is 2"));
   d = example();

@@ -82,6 +82,8 @@ bool is_plain_text(std::string_view s) {
     for (std::size_t k = 1; k < length; ++k) {
       if (!is_continuation(static_cast<unsigned char>(s[i + k]))) return false;
     }
+    // U+0080 to U+009F are controls as well: to a terminal U+009B is ESC [.
+    if (c == 0xc2 && static_cast<unsigned char>(s[i + 1]) < 0xa0) return false;
     if (length >= 3) {  // overlong forms, surrogates, beyond U+10FFFF
       const auto second = static_cast<unsigned char>(s[i + 1]);
       if ((c == 0xe0 && second < 0xa0) || (c == 0xed && second >= 0xa0) ||
