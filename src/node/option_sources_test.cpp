@@ -65,6 +65,16 @@ TEST(OptionSources, Every_kind_of_value_is_read_from_a_file) {
   EXPECT_EQ(options->log_level, LogLevel::kWarn);
 }
 
+TEST(OptionSources, Empty_list_of_users_is_nobody_besides) {
+  const OptionTestFile file("[memory]\ncapacity = \"256MiB\"\n[node]\nallow_uids = []\n");
+  const auto options = resolve(said({}, {}, file.path()));
+  ASSERT_TRUE(options) << options.error().message;
+  EXPECT_THAT(options->allow_uids, IsEmpty());
+  // A flag takes a list of the file back.
+  const OptionTestFile two("[memory]\ncapacity = \"256MiB\"\n[node]\nallow_uids = [7, 8]\n");
+  EXPECT_THAT(resolve(said({{"node.allow_uids", ""}}, {}, two.path()))->allow_uids, IsEmpty());
+}
+
 // One key, given by ever more sources: each next one wins and is named.
 TEST(OptionSources, Flag_wins_over_environment_over_file_over_default) {
   const OptionTestFile good("[memory]\ncapacity = \"256MiB\"\nwait = \"7s\"\n");
@@ -142,7 +152,9 @@ TEST(OptionSources, Mistakes_of_flags_and_variables_say_what_to_do) {
        "--capacity: '' does not start with a number; write for example 256MiB"},
       {{{"memory.touch", "maybe"}}, {}, "--touch: 'maybe' is neither on nor off"},
       {{{"memory.huge", "banana"}}, {}, "--huge: 'banana' is not known; write one of: try, off"},
-      {{{"memory.numa", "node:x"}}, {}, "--numa: "},
+      {{{"memory.numa", "node:x"}},
+       {},
+       "--numa: 'node:x' is not known; write default, interleave or node:N (N from 0 to 1023)"},
       {{{"memory.wait", "30"}}, {}, "--memory-wait: '30' has no unit; write ns, us, ms, s, m or h"},
       {{{"memory.wait", "3d"}},
        {},
@@ -154,6 +166,8 @@ TEST(OptionSources, Mistakes_of_flags_and_variables_say_what_to_do) {
        "1000,1001"},
       {{{"node.admin", "0.0.0.0:80"}}, {}, "--admin: admin address \"0.0.0.0:80\" is not loopback"},
       {{{"node.socket", long_path}}, {}, "is 205 bytes long; at most 107: choose a shorter one"},
+      {{{"node.socket", "/run/o\n.sock"}}, {}, "--socket: has a control character in it"},
+      {{{"node.admin", "unix:/run/\x1b[1m"}}, {}, "--admin: has a control character in it"},
       {{{"eviction.policy", "magic"}}, {}, "--policy: 'magic' is not known; write one of: lru"},
       {{{"log.level", "loud"}},
        {},

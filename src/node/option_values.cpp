@@ -82,6 +82,11 @@ Result<std::string> parse_choice(const std::string& text, const std::vector<std:
 
 Result<std::string> parse_text(const std::string& text, OptionRange range) {
   if (text.empty()) return bad(text, "is empty");
+  // It is printed in logs and tables, one line each.
+  if (std::ranges::any_of(text, [](unsigned char c) { return c < 0x20 || c == 0x7f; })) {
+    return fail(ErrorCode::kInvalidArgument,
+                "has a control character in it (a line break, a tab); choose another text");
+  }
   if (text.size() <= range.most) return text;
   return bad(text, "is " + std::to_string(text.size()) + " bytes long; at most " +
                        std::to_string(range.most) + ": choose a shorter one");
@@ -89,6 +94,7 @@ Result<std::string> parse_text(const std::string& text, OptionRange range) {
 
 Result<std::vector<uid_t>> parse_users(const std::string& text, OptionRange range) {
   std::vector<uid_t> users;
+  if (text.empty()) return users;  // `[]` in a file: nobody besides
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t comma = std::min(text.find(',', at), text.size());
     const std::string part = text.substr(at, comma - at);

@@ -37,7 +37,9 @@ Result<std::uint64_t> parse_size(const std::string& text, OptionRange range);
 Result<MonoNs> parse_time(const std::string& text, OptionRange range);
 Result<bool> parse_switch(const std::string& text);
 Result<std::string> parse_choice(const std::string& text, const std::vector<std::string>& choices);
+// Without control characters.
 Result<std::string> parse_text(const std::string& text, OptionRange range);
+// An empty text is an empty list.
 Result<std::vector<uid_t>> parse_users(const std::string& text, OptionRange range);
 
 // "64GiB", "4608KiB", "1000B": the largest unit that leaves a whole number.

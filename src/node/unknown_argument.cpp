@@ -9,13 +9,15 @@
 namespace orlop::node {
 namespace {
 
-std::vector<std::string> option_names(const CLI::App& app) {
-  std::vector<std::string> names;
+void add_option_names(const CLI::App& app, std::vector<std::string>& names) {
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group().empty()) continue;  // hidden
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
-  return names;
+  // A subcommand without a name is a group of options.
+  for (const CLI::App* one : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (one->get_name().empty()) add_option_names(*one, names);
+  }
 }
 
 std::vector<std::string> subcommand_names(const CLI::App& app) {
@@ -39,7 +41,9 @@ std::string unknown_argument(const CLI::App& app) {
   }
   const std::string name = left[0].substr(0, left[0].find('='));
   if (name.starts_with("-")) {
-    return "unknown option " + name + nearest_hint(name, option_names(*at), whole + " --help");
+    std::vector<std::string> names;
+    add_option_names(*at, names);
+    return "unknown option " + name + nearest_hint(name, names, whole + " --help");
   }
   const std::vector<std::string> commands = subcommand_names(*at);
   if (!commands.empty() && at->get_require_subcommand_min() > 0) {

@@ -64,9 +64,9 @@ Result<NumaPolicy> parse_numa_policy(std::string_view text) {
       return NumaPolicy{NumaPolicy::Kind::kNode, static_cast<int>(*node)};
     }
   }
-  return fail(ErrorCode::kInvalidArgument, "memory.numa = '" + std::string(text) +
-                                               "' is not understood; use default, interleave or "
-                                               "node:N (N from 0 to 1023)");
+  return fail(ErrorCode::kInvalidArgument,
+              "'" + std::string(text) +
+                  "' is not known; write default, interleave or node:N (N from 0 to 1023)");
 }
 
 Result<std::vector<int>> parse_number_list(std::string_view text) {
