@@ -44,8 +44,10 @@ TEST(MemoryFilesText, Memlock_is_the_soft_limit) {
 }
 
 TEST(MemoryFilesText, Hard_limit_of_open_files) {
-  const std::string text = "Limit                     Soft Limit           Hard Limit           Units\n";
-  EXPECT_EQ(open_files_hard_limit(text + "Max open files            1024   65536   files\n"), 65'536u);
+  const std::string text =
+      "Limit                     Soft Limit           Hard Limit           Units\n";
+  EXPECT_EQ(open_files_hard_limit(text + "Max open files            1024   65536   files\n"),
+            65'536u);
   EXPECT_EQ(open_files_hard_limit(text + "Max open files            1024   unlimited   files\n"),
             ~std::uint64_t{0});
   EXPECT_EQ(open_files_hard_limit(text), std::nullopt);
