@@ -10,6 +10,7 @@
 #include "cli/bench_run.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/json_parts.h"
 
 namespace orlop::cli {
 namespace {
@@ -29,7 +30,7 @@ ExitCode run(const Arguments& arguments) {
   progress.finish();
   if (!report) return report_failed_run("bench", report.error());
   if (arguments.json) {
-    std::printf("%s\n", to_json(*report).dump(2).c_str());
+    print_json(to_json(*report));
   } else {
     std::printf("%s", to_table(*report, Painter(wants_colour(STDOUT_FILENO))).c_str());
   }

@@ -13,6 +13,7 @@
 #include "cli/bench_run.h"
 #include "cli/bench_worker.h"
 #include "cli/interrupt.h"
+#include "cli/status_fields.h"
 #include "cli/worker_pool.h"
 #include "platform/clock.h"
 #include "platform/small_file.h"
@@ -205,8 +206,8 @@ class LoadedNode {
     while (last) {
       if (auto paused = pause(kRestCheck); !paused) return std::unexpected(paused.error());
       auto now = bed_->node.status();
-      if (!now ||
-          now->at("counters").at("slots_evicted") == last->at("counters").at("slots_evicted"))
+      if (!now || status_fields::counter(*now, "slots_evicted") ==
+                      status_fields::counter(*last, "slots_evicted"))
         return now;
       if (monotonic_ns() > deadline_) return fail(ErrorCode::kDeadline, "the node does not rest");
       last = std::move(now);
@@ -320,7 +321,7 @@ Result<void> kill_while_evicting(BenchRun& run, std::uint64_t slots) {
   const auto balance = loaded.settle();
   if (!balance) return std::unexpected(balance.error());
   const auto count = [&balance](const char* part, const char* name) {
-    return balance->status.at(part).at(name).get<std::uint64_t>();
+    return status_fields::number(status_fields::at(balance->status, part), name);
   };
   const std::uint64_t evicted = count("counters", "slots_evicted");
   const std::uint64_t retiring = count("recovery", "retiring_restored");
@@ -328,7 +329,7 @@ Result<void> kill_while_evicting(BenchRun& run, std::uint64_t slots) {
   // Restored groups were not seen at the look; evicted again they are in `evicted` only.
   std::uint64_t unexplained = missing > evicted ? missing - evicted : 0;
   if (evicted > missing + retiring) unexplained += evicted - missing - retiring;
-  if (before->at("counters").at("slots_evicted").get<std::uint64_t>() == 0) {
+  if (status_fields::counter(*before, "slots_evicted") == 0) {
     return fail(ErrorCode::kSystem, "nothing was evicted before the kill");
   }
   run.set("kill_evicting_unexplained", static_cast<double>(unexplained + balance->pages.wrong),

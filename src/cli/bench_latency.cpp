@@ -9,6 +9,7 @@
 #include "cli/bench_echo.h"
 #include "cli/bench_run.h"
 #include "cli/interrupt.h"
+#include "cli/status_fields.h"
 #include "platform/clock.h"
 
 namespace orlop::cli {
@@ -96,8 +97,10 @@ class LatencyBench {
     for (;;) {
       const auto status = bed_->node.status();
       if (!status) return std::unexpected(status.error());
-      const auto& slots = status->at("memory").at("slots");
-      if (slots.at("committed") == 0 && slots.at("retiring") == 0) return {};
+      using namespace status_fields;
+      const Json& slots = at(at(*status, "memory"), "slots");
+      if (known_number(slots, "committed") == 0u && known_number(slots, "retiring") == 0u)
+        return {};
       if (monotonic_ns() > deadline) {
         return fail(ErrorCode::kDeadline, "the node does not free its flushed pages");
       }

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "cli/interrupt.h"
+#include "cli/status_fields.h"
 #include "node/status_file.h"
 #include "platform/clock.h"
 
@@ -50,10 +51,11 @@ Result<NodeMemory> read_node_memory(const PrivateNode& node) {
   memory.server_private = private_bytes(*server);
   memory.keeper_private = private_bytes(*keeper);
   // A page of the file that the server does not map is memory all the same.
-  memory.control = std::max(control_bytes(*server),
-                            status->at("memory").at("control_resident_bytes").get<std::uint64_t>());
-  for (const auto& client : status->at("clients")) {
-    memory.channels += client.at("channel_bytes").get<std::uint64_t>();
+  memory.control = std::max(
+      control_bytes(*server),
+      status_fields::number(status_fields::at(*status, "memory"), "control_resident_bytes"));
+  for (const auto& client : status_fields::array_at(*status, "clients")) {
+    memory.channels += status_fields::number(client, "channel_bytes");
   }
   return memory;
 }

@@ -10,6 +10,7 @@
 #include "cli/bench_redis.h"
 #include "cli/bench_run.h"
 #include "cli/bench_worker.h"
+#include "cli/status_fields.h"
 #include "cli/worker_pool.h"
 #include "node/option_values.h"
 #include "platform/clock.h"
@@ -129,7 +130,7 @@ class ThroughputBench {
   Result<void> check_evicting(const PrivateNode& node) {
     const auto status = node.status();
     if (!status) return std::unexpected(status.error());
-    if (status->at("counters").at("slots_evicted").get<std::uint64_t>() >= kSlots / 2) return {};
+    if (status_fields::counter(*status, "slots_evicted") >= kSlots / 2) return {};
     return fail(ErrorCode::kSystem, "the node hardly evicted: its figures mean nothing");
   }
 

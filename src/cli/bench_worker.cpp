@@ -3,23 +3,23 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/json_parts.h"
+
 namespace orlop::cli {
 
 std::string to_text(const BenchWorkerConfig& config) {
-  return nlohmann::ordered_json{{"socket", config.socket},
-                                {"index", config.index},
-                                {"phase_ms", config.phase_ms},
-                                {"window_pages", config.window_pages},
-                                {"preload", config.preload},
-                                {"put_batch", config.put_batch},
-                                {"put_pause_us", config.put_pause_us}}
+  return nlohmann::ordered_json{
+      {"socket", bytes_json(config.socket)}, {"index", config.index},
+      {"phase_ms", config.phase_ms},         {"window_pages", config.window_pages},
+      {"preload", config.preload},           {"put_batch", config.put_batch},
+      {"put_pause_us", config.put_pause_us}}
       .dump();
 }
 
 Result<BenchWorkerConfig> parse_bench_worker_config(const std::string& text) {
   try {
     const auto json = nlohmann::json::parse(text);
-    return BenchWorkerConfig{.socket = json.at("socket"),
+    return BenchWorkerConfig{.socket = bytes_of_json(json.at("socket")),
                              .index = json.at("index"),
                              .phase_ms = json.at("phase_ms"),
                              .window_pages = json.at("window_pages"),

@@ -27,9 +27,6 @@ void register_top(CLI::App& app, Action& chosen);
 void register_demo(CLI::App& app, Action& chosen);
 void register_replay(CLI::App& app, Action& chosen);
 void register_bench(CLI::App& app, Action& chosen);
-// These two describe the whole of app when they run.
-void register_completion(CLI::App& app, Action& chosen);
-void register_man(CLI::App& app, Action& chosen);
 void register_config(CLI::App& app, Action& chosen);
 // These two describe the whole of app when they run.
 void register_completion(CLI::App& app, Action& chosen);

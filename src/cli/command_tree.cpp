@@ -17,13 +17,6 @@ std::vector<std::string> split(const std::string& text, char by) {
   return parts;
 }
 
-// CLI11 writes "TEXT:{bash,zsh,fish}" for a value that must be one of a set.
-std::vector<std::string> choices_in(const std::string& type) {
-  const std::size_t open = type.find('{'), close = type.find('}', open);
-  if (open == std::string::npos || close == std::string::npos) return {};
-  return split(type.substr(open + 1, close - open - 1), ',');
-}
-
 OptionFacts facts_of(const CLI::Option& option) {
   OptionFacts facts;
   if (option.get_positional()) {
@@ -34,7 +27,7 @@ OptionFacts facts_of(const CLI::Option& option) {
   }
   if (option.get_items_expected_max() > 0) {
     const std::string type = option.get_type_name();
-    facts.choices = choices_in(type);
+    facts.choices = choices_of(option);
     facts.value = type.substr(0, type.find_first_of(":{"));
     if (facts.value.empty()) facts.value = "TEXT";
   }
@@ -74,6 +67,20 @@ void collect(const CommandFacts& command, std::vector<const CommandFacts*>& out)
 }
 
 }  // namespace
+
+std::vector<std::string> choices_of(const CLI::Option& option) {
+  // CLI11 writes "TEXT:{bash,zsh,fish}" for a value that must be one of a set.
+  const std::string type = option.get_type_name();
+  const std::size_t open = type.find('{'), close = type.find('}', open);
+  if (open == std::string::npos || close == std::string::npos) return {};
+  return split(type.substr(open + 1, close - open - 1), ',');
+}
+
+std::string joined(const std::vector<std::string>& words, const char* between) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : between) + word;
+  return out;
+}
 
 CommandFacts command_tree(const CLI::App& app) {
   return facts_of(app, "");

@@ -8,7 +8,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace orlop::cli {
 
@@ -31,6 +32,12 @@ struct CommandFacts {
 
 // Option groups count as part of their command.
 CommandFacts command_tree(const CLI::App& app);
+
+// The values an option allows, if they are few; empty: any.
+std::vector<std::string> choices_of(const CLI::Option& option);
+
+// "a|b|c" with "|" between.
+std::string joined(const std::vector<std::string>& words, const char* between);
 
 // The tree as a list, parents before children.
 std::vector<const CommandFacts*> all_commands(const CommandFacts& root);

@@ -4,12 +4,6 @@
 namespace orlop::cli {
 namespace {
 
-std::string joined(const std::vector<std::string>& words, const char* between) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : between) + word;
-  return out;
-}
-
 // First line of a help text: menus have one line a word.
 std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
@@ -48,6 +42,20 @@ std::string value_patterns(const CommandFacts& command, const OptionFacts& optio
   return out;
 }
 
+// Shared by bash and zsh: what follows an option that takes a value. action: the statement for one
+// option.
+std::string value_cases(const std::vector<const CommandFacts*>& all, const char* before,
+                        std::string (*action)(const OptionFacts&)) {
+  std::string out = std::string("  case \"$so_far ") + before + "\" in\n";
+  for (const CommandFacts* command : all) {
+    for (const OptionFacts& option : command->options) {
+      if (option.value.empty()) continue;
+      out += "    " + value_patterns(*command, option) + ") " + action(option) + "; return ;;\n";
+    }
+  }
+  return out + "  esac\n";
+}
+
 // Shared by bash and zsh (where `path` is the shell's own): walks the words before the one to
 // complete. Afterwards $so_far is the command, "orlop inspect slots". word, end, first: the word
 // number i, the word to complete and the first word in that shell's terms.
@@ -77,18 +85,12 @@ std::string bash_completion(const CommandFacts& root) {
       "  local words=\"\"\n";
   out += walk(all, "${COMP_WORDS[i]}", "COMP_CWORD", 1);
   // The value of an option: one of a few, or left to the shell.
-  out += "  case \"$so_far $previous\" in\n";
-  for (const CommandFacts* command : all) {
-    for (const OptionFacts& option : command->options) {
-      if (option.value.empty()) continue;
-      out += "    " + value_patterns(*command, option) + ")\n      COMPREPLY=(" +
-             (option.choices.empty()
-                  ? ""
-                  : "$(compgen -W \"" + joined(option.choices, " ") + "\" -- \"$current\")") +
-             ")\n      return ;;\n";
-    }
-  }
-  out += "  esac\n  case \"$so_far\" in\n";
+  out += value_cases(all, "$previous", [](const OptionFacts& option) {
+    const std::string words = joined(option.choices, " ");
+    return words.empty() ? std::string("COMPREPLY=()")
+                         : "COMPREPLY=($(compgen -W \"" + words + "\" -- \"$current\"))";
+  });
+  out += "  case \"$so_far\" in\n";
   for (const CommandFacts* command : all) {
     std::vector<std::string> words;
     for (const std::string& some :
@@ -111,16 +113,10 @@ std::string zsh_completion(const CommandFacts& root) {
       "_orlop() {\n"
       "  local -a entries\n";
   out += walk(all, "${words[i]}", "CURRENT", 2);
-  out += "  case \"$so_far ${words[CURRENT-1]}\" in\n";
-  for (const CommandFacts* command : all) {
-    for (const OptionFacts& option : command->options) {
-      if (option.value.empty()) continue;
-      out += "    " + value_patterns(*command, option) + ") " +
-             (option.choices.empty() ? "_files" : "compadd -- " + joined(option.choices, " ")) +
-             "; return ;;\n";
-    }
-  }
-  out += "  esac\n  case \"$so_far\" in\n";
+  out += value_cases(all, "${words[CURRENT-1]}", [](const OptionFacts& option) {
+    return option.choices.empty() ? "_files" : "compadd -- " + joined(option.choices, " ");
+  });
+  out += "  case \"$so_far\" in\n";
   const auto entry = [](const std::string& name, const std::string& help) {
     std::string escaped;  // _describe splits at a colon
     for (const char c : name) escaped += c == ':' ? "\\:" : std::string(1, c);

@@ -10,6 +10,7 @@
 
 #include "base/units.h"
 #include "cli/command.h"
+#include "cli/json_parts.h"
 #include "cli/report.h"
 #include "node/option_report.h"
 #include "node/option_sources.h"
@@ -28,7 +29,7 @@ struct Arguments {
 ExitCode report_mistakes(const char* name, const node::Settings& settings, bool json) {
   if (json) {
     const Json out{{"ok", false}, {"file", settings.file}, {"mistakes", settings.mistakes}};
-    std::printf("%s\n", out.dump(2).c_str());
+    print_json(out);
     return ExitCode::kUsage;
   }
   return report_error(name, settings.error());
@@ -79,7 +80,7 @@ ExitCode show(Arguments& arguments) {
   const node::Settings settings = node::settle(arguments.texts);
   if (!settings.mistakes.empty()) return report_mistakes("config show", settings, arguments.json);
   if (arguments.json) {
-    std::printf("%s\n", shown_json(settings).dump(2).c_str());
+    print_json(shown_json(settings));
   } else {
     print_shown(settings);
   }
@@ -90,7 +91,7 @@ ExitCode check(const Arguments& arguments) {
   const node::Settings settings = node::settle_file(arguments.file);
   if (!settings.mistakes.empty()) return report_mistakes("config check", settings, arguments.json);
   if (arguments.json) {
-    std::printf("%s\n", shown_json(settings).dump(2).c_str());
+    print_json(shown_json(settings));
   } else {
     std::printf("%s: good, %zu options set%s\n", arguments.file.c_str(), settings.origins.size(),
                 settings.sized() ? "" : "; a node needs memory.capacity besides");

@@ -115,7 +115,7 @@ ExitCode run(const Arguments& arguments) {
   if (!found) return report_failed_run("demo", found.error());
   const bool good = found->complaints.empty();
   if (arguments.json) {
-    std::printf("%s\n", to_json(arguments.options, *found).dump(2).c_str());
+    print_json(to_json(arguments.options, *found));
   } else {
     const Painter paint(wants_colour(STDOUT_FILENO));
     std::printf(

@@ -12,8 +12,10 @@
 #include "base/units.h"
 #include "cli/demo_worker.h"
 #include "cli/interrupt.h"
+#include "cli/json_parts.h"
 #include "cli/private_node.h"
 #include "cli/report.h"
+#include "cli/status_fields.h"
 #include "cli/worker_pool.h"
 #include "cli/workload.h"
 #include "node/option_values.h"
@@ -29,7 +31,7 @@ constexpr MonoNs kRestCheckNs = 20 * kNsPerMs;
 constexpr MonoNs kRestLimit = 5 * kNsPerSecond;
 
 std::uint64_t slots_evicted(const Json& status) {
-  return status.at("counters").at("slots_evicted").get<std::uint64_t>();
+  return status_fields::counter(status, "slots_evicted");
 }
 
 class DemoRun {
@@ -201,10 +203,11 @@ class DemoRun {
       found_.complaints.push_back(format_count(found_.lost) +
                                   " committed pages are gone and were not evicted");
     }
-    if (after.at("incarnation") == before.at("incarnation")) {
+    using status_fields::at;
+    if (at(after, "incarnation") == at(before, "incarnation")) {
       found_.complaints.push_back("the server was not restarted");
     }
-    if (after.at("segment_id") != before.at("segment_id")) {
+    if (at(after, "segment_id") != at(before, "segment_id")) {
       found_.complaints.push_back("the new server began with empty memory");
     }
     if (marked_ > 0 && found_.outage_hits == 0) {
@@ -231,7 +234,7 @@ class DemoRun {
     progress_.finish();
     if (options_.keep) {
       found_.kept_folder = node_->folder();
-      std::ofstream(node_->folder() + "/status.json") << last->dump(2) << "\n";
+      std::ofstream(node_->folder() + "/status.json") << json_text(*last) << "\n";
     }
     if (auto stopped = node_->stop(); !stopped) {
       found_.complaints.push_back(stopped.error().message);

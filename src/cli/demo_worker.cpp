@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "cli/json_parts.h"
 #include "cli/page_session.h"
 #include "cli/worker_process.h"
 #include "cli/workload.h"
@@ -242,17 +243,17 @@ class DemoWorker {
 }  // namespace
 
 std::string to_text(const DemoWorkerConfig& config) {
-  return nlohmann::ordered_json{{"socket", config.socket},      {"index", config.index},
-                                {"workers", config.workers},    {"requests", config.requests},
-                                {"seed", config.seed},          {"users", config.users},
-                                {"value_len", config.value_len}}
+  return nlohmann::ordered_json{
+      {"socket", bytes_json(config.socket)}, {"index", config.index}, {"workers", config.workers},
+      {"requests", config.requests},         {"seed", config.seed},   {"users", config.users},
+      {"value_len", config.value_len}}
       .dump();
 }
 
 Result<DemoWorkerConfig> parse_demo_worker_config(const std::string& text) {
   try {
     const auto json = nlohmann::json::parse(text);
-    return DemoWorkerConfig{.socket = json.at("socket"),
+    return DemoWorkerConfig{.socket = bytes_of_json(json.at("socket")),
                             .index = json.at("index"),
                             .workers = json.at("workers"),
                             .requests = json.at("requests"),

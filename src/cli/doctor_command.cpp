@@ -14,9 +14,10 @@
 #include "cli/doctor_node.h"
 #include "cli/doctor_round_trip.h"
 #include "cli/doctor_traffic.h"
+#include "cli/json_parts.h"
+#include "cli/node_target.h"
 #include "cli/report.h"
 #include "orlop/namespace.h"
-#include "platform/runtime_dir.h"
 #include "segment/control_area.h"
 
 namespace orlop::cli {
@@ -60,9 +61,7 @@ Examination examine(const std::string& socket, const Json& descriptor) {
 }
 
 ExitCode run(const Arguments& arguments) {
-  const std::string socket = arguments.socket.empty()
-                                 ? default_socket_place(RuntimeEnvironment::current()).socket_path
-                                 : arguments.socket;
+  const std::string socket = socket_or_default(arguments.socket);
   Json descriptor;
   if (!arguments.descriptor.empty()) {
     const auto parsed = parse_descriptor(arguments.descriptor);
@@ -75,9 +74,7 @@ ExitCode run(const Arguments& arguments) {
   }
   const Examination examination = examine(socket, descriptor);
   if (arguments.json) {
-    std::printf("%s\n", doctor_json(examination.sections)
-                            .dump(2, ' ', false, Json::error_handler_t::replace)
-                            .c_str());
+    print_json(doctor_json(examination.sections));
   } else {
     const Painter paint(wants_colour(STDOUT_FILENO));
     std::fputs(doctor_text(examination.sections, paint, terminal_width(STDOUT_FILENO)).c_str(),
@@ -93,8 +90,7 @@ void register_doctor(CLI::App& app, Action& chosen) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand(
       "doctor", "What is wrong: machine, node, a round trip, and why there are no hits");
-  command->add_option("--socket", arguments->socket,
-                      "of the node; default: $ORLOP_SOCKET, else the node's default place");
+  add_socket_option(*command, arguments->socket);
   command->add_option("--descriptor", arguments->descriptor,
                       "a namespace descriptor as JSON: does the node know it, else what differs");
   command->add_flag("--json", arguments->json, "one JSON object");

@@ -95,7 +95,8 @@ Check judge_memlock(const Environment& e) {
 
 Check judge_open_files(const Environment& e) {
   Check check{.name = "open_files",
-              .finding = format_count(e.open_files_hard) + " open files allowed (hard limit)",
+              .finding = format_count(e.open_files_hard) + " open files allowed " +
+                         (e.of_node ? "for the node" : "here") + " (hard limit)",
               .figures = {{"hard", e.open_files_hard}}};
   if (e.open_files_hard < kEnoughOpenFiles) {
     check.verdict = Verdict::kWarning;
@@ -113,13 +114,16 @@ Check judge_memory(const Environment& e) {
     check.remedy = "/proc must be mounted";
     return check;
   }
-  const std::uint64_t available = e.memory->ordinary_available();
+  // Our cgroup says nothing about a node that is in another one.
+  const std::uint64_t available =
+      e.node.known && !e.of_node ? e.memory->machine_available : e.memory->ordinary_available();
   check.finding = format_bytes(e.memory->machine_available) + " of " +
                   format_bytes(e.memory->machine_total) + " available";
   check.figures = {{"machine_total_bytes", e.memory->machine_total},
                    {"available_bytes", available}};
   if (const CgroupLimit* tightest = e.memory->tightest()) {
-    check.finding += "; the cgroup allows " + format_bytes(tightest->limit) + ", " +
+    check.finding += std::string("; ") + (e.of_node ? "the node's cgroup" : "the cgroup here") +
+                     " allows " + format_bytes(tightest->limit) + ", " +
                      format_bytes(tightest->available()) + " of it free (" + tightest->limit_file +
                      ")";
     check.figures["cgroup_limit_bytes"] = tightest->limit;
@@ -127,6 +131,7 @@ Check judge_memory(const Environment& e) {
     check.finding += "; no cgroup limits it";
   }
   if (!e.node.known) return check;
+  if (!e.of_node) check.finding += "; the node's own cgroup cannot be seen from here";
   // Pages of the value area that were never touched are still to be taken from what is available.
   const std::uint64_t due =
       e.node.value_bytes - std::min(e.node.value_bytes, e.node.value_resident_bytes);

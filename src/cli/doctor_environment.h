@@ -27,7 +27,8 @@ struct SocketAccess {
   std::string folder_complaint;  // why a client would not trust the folder; empty: it would
 };
 
-// What the running node says that belongs to the machine; zeros without a node.
+// What the running node says that belongs to the machine; zeros without a node or if it does not
+// say all of it.
 struct NodeMemory {
   bool known = false;
   std::uint64_t value_bytes = 0, value_resident_bytes = 0, huge_bytes = 0;
@@ -38,6 +39,9 @@ struct Environment {
   KernelFeatures kernel;
   Result<MemoryAvailability> memory = fail(ErrorCode::kSystem, "not measured");
   std::uint64_t open_files_hard = 0;
+  // The cgroups of `memory` and open_files_hard are the node's; else those of this process, as
+  // there is no node or it cannot be seen from here.
+  bool of_node = false;
   std::vector<int> numa_nodes;
   CudaDriver cuda;
   std::string copy_kind;

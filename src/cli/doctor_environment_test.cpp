@@ -32,6 +32,7 @@ Environment good() {
   memory.machine_available = 20 * kGiBytes;
   e.memory = memory;
   e.open_files_hard = 20'000;
+  e.of_node = true;
   e.numa_nodes = {0};
   e.cuda.why = "libcuda.so.1: cannot open shared object file";
   e.copy_kind = "avx512";
@@ -110,10 +111,21 @@ TEST(JudgeEnvironment, A_capacity_beyond_the_cgroup_fails_before_the_kernel_kill
                        .limit = 4 * kGiBytes,
                        .usage = kGiBytes,
                        .reclaimable = 0}};
-  expect_check(e, "memory", Verdict::kFailure,
-               "the cgroup allows 4.00 GiB, 3.00 GiB of it free (/sys/fs/cgroup/memory.max)");
+  expect_check(
+      e, "memory", Verdict::kFailure,
+      "the node's cgroup allows 4.00 GiB, 3.00 GiB of it free (/sys/fs/cgroup/memory.max)");
   e.node.value_bytes = 3 * kGiBytes;
   expect_check(e, "memory", Verdict::kOk, "the node will take 2.00 GiB more");
+}
+
+TEST(JudgeEnvironment, Our_cgroup_does_not_judge_a_node_in_another_one) {
+  Environment e = good();
+  e.of_node = false;
+  e.memory->limits = {
+      {.limit_file = "/sys/fs/cgroup/memory.max", .limit = kGiBytes, .usage = 0, .reclaimable = 0}};
+  expect_check(e, "memory", Verdict::kOk, "the node's own cgroup cannot be seen from here");
+  e.memory->machine_available = 6 * kGiBytes;
+  expect_check(e, "memory", Verdict::kFailure, "the node will take 7.00 GiB more");
 }
 
 TEST(JudgeEnvironment, Locked_memory_matters_with_a_gpu_only) {
@@ -183,7 +195,8 @@ TEST(JudgeEnvironment, Socket_and_user) {
 
 TEST(MeasureEnvironment, Sees_this_machine) {
   const auto status = nlohmann::ordered_json::parse(
-      R"({"memory": {"value_bytes": 4096, "bytes_by_node": {"0": 4096}}})");
+      R"({"memory": {"value_bytes": 4096, "value_resident_bytes": 4096, "huge_bytes": 0,
+                     "bytes_by_node": {"0": 4096}}})");
   const Environment e = measure_environment("/nonexistent/o.sock", ::getpid(), status);
   ASSERT_TRUE(e.memory) << e.memory.error().message;
   EXPECT_GT(e.memory->machine_total, 0u);
@@ -192,8 +205,27 @@ TEST(MeasureEnvironment, Sees_this_machine) {
   EXPECT_FALSE(e.copy_kind.empty());
   EXPECT_EQ(e.shares_pid_namespace, true);
   EXPECT_FALSE(e.socket.exists);
+  EXPECT_TRUE(e.of_node);
+  EXPECT_TRUE(e.node.known);
   EXPECT_EQ(e.node.bytes_by_node.size(), 1u);
   EXPECT_EQ(check_of(e, "memory_files").verdict, Verdict::kOk);
+}
+
+TEST(MeasureEnvironment, A_process_that_is_not_there_is_no_node) {
+  // Process ids end far below this one (kernel.pid_max is at most 2^22).
+  const Environment e = measure_environment("/nonexistent/o.sock", 1 << 30, nullptr);
+  EXPECT_FALSE(e.of_node);
+  EXPECT_FALSE(e.node.known);
+  EXPECT_TRUE(e.memory) << "of this process then";
+  EXPECT_GT(e.open_files_hard, 0u);
+}
+
+TEST(MeasureEnvironment, A_node_that_does_not_tell_what_is_resident_is_not_judged) {
+  const auto status = nlohmann::ordered_json::parse(
+      R"({"memory": {"value_bytes": 1125899906842624, "huge_bytes": 0}})");
+  const Environment e = measure_environment("/nonexistent/o.sock", ::getpid(), status);
+  EXPECT_FALSE(e.node.known);
+  EXPECT_EQ(check_of(e, "memory").verdict, Verdict::kOk);
 }
 
 }  // namespace

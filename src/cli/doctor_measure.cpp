@@ -8,8 +8,10 @@
 #include "cli/status_fields.h"
 #include "copy/copy.h"
 #include "platform/container_signs.h"
+#include "platform/memory_files_text.h"
 #include "platform/numa.h"
 #include "platform/runtime_dir.h"
+#include "platform/small_file.h"
 
 namespace orlop::cli {
 namespace {
@@ -35,11 +37,15 @@ SocketAccess measure_socket(const std::string& path) {
 
 NodeMemory node_memory(const Json& status) {
   const Json& memory = at(status, "memory");
-  NodeMemory node{.known = known_number(memory, "value_bytes").has_value(),
-                  .value_bytes = number(memory, "value_bytes"),
-                  .value_resident_bytes = number(memory, "value_resident_bytes"),
-                  .huge_bytes = number(memory, "huge_bytes"),
-                  .bytes_by_node = {}};
+  NodeMemory node;
+  const auto whole = known_number(memory, "value_bytes");
+  const auto resident = known_number(memory, "value_resident_bytes");
+  const auto huge = known_number(memory, "huge_bytes");
+  if (!whole || !resident || !huge) return node;
+  node.known = true;
+  node.value_bytes = *whole;
+  node.value_resident_bytes = *resident;
+  node.huge_bytes = *huge;
   const Json& placement = at(memory, "bytes_by_node");
   if (!placement.is_object()) return node;
   for (const auto& [name, value] : placement.items()) {
@@ -48,14 +54,29 @@ NodeMemory node_memory(const Json& status) {
   return node;
 }
 
+// Limits of the node if its process is to be seen, else of this one.
+void measure_limits(pid_t keeper, Environment& out) {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) out.open_files_hard = files.rlim_max;
+  const std::string process = std::to_string(keeper);
+  // Both files may be read by any user. In another pid namespace the number is somebody else's, and
+  // a cgroup beyond our cgroup namespace has a path that begins with "..".
+  const bool same_numbers = keeper != 0 && out.shares_pid_namespace.value_or(true);
+  const auto cgroup = read_text_file("/proc/" + process + "/cgroup");
+  const auto limits = read_text_file("/proc/" + process + "/limits");
+  const auto hard = limits ? open_files_hard_limit(*limits) : std::nullopt;
+  out.of_node = same_numbers && hard && cgroup && !cgroup->contains(":/..");
+  if (out.of_node) out.open_files_hard = *hard;
+  out.memory = measure_memory({.root = "", .process = out.of_node ? process : "self"});
+}
+
 }  // namespace
 
 Environment measure_environment(const std::string& socket, pid_t keeper, const Json& status) {
   Environment environment;
   environment.kernel = probe_kernel();
-  environment.memory = measure_memory();
-  rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) environment.open_files_hard = files.rlim_max;
+  if (keeper != 0) environment.shares_pid_namespace = shares_pid_namespace(keeper);
+  measure_limits(keeper, environment);
   environment.numa_nodes = numa_nodes().value_or(std::vector<int>{});
   environment.cuda = ask_cuda_driver();
   environment.copy_kind = to_string(process_copy_engine().kind());
@@ -63,7 +84,6 @@ Environment measure_environment(const std::string& socket, pid_t keeper, const J
     environment.copy_error = engine.error().message;
   }
   environment.container_signs = container_signs();
-  if (keeper != 0) environment.shares_pid_namespace = shares_pid_namespace(keeper);
   struct statvfs shm{};
   if (::statvfs("/dev/shm", &shm) == 0) environment.dev_shm_bytes = shm.f_blocks * shm.f_frsize;
   environment.uid = ::geteuid();

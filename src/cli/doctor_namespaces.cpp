@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "cli/json_parts.h"
 #include "cli/status_fields.h"
 #include "protocol/descriptor/fields.h"
 
@@ -25,7 +26,7 @@ struct Group {
 std::string value_text(const Json& value) {
   if (value.is_null()) return "not set";
   if (value.is_string()) return "\"" + masked(value.get<std::string>()) + "\"";
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(value, -1);
 }
 
 bool same_family(const Json& a, const Json& b) {

@@ -15,6 +15,17 @@ using namespace status_fields;
 // A server that ended and whose follower is younger than this may end again.
 constexpr double kFreshServerSeconds = 300;
 
+// The number, or null: what is not told is not 0.
+Json told(const Json& json, std::string_view field) {
+  const auto number = known_number(json, field);
+  return number ? Json(*number) : Json(nullptr);
+}
+
+std::string pid_text(const Json& status) {
+  const auto pid = known_number(status, "keeper_pid");
+  return pid ? std::to_string(*pid) : "-";
+}
+
 Check found(const NodeLook& look) {
   Check check{.name = "node"};
   if (look.status.is_null()) {
@@ -30,8 +41,8 @@ Check found(const NodeLook& look) {
   }
   const std::string state = text(look.status, "state");
   const bool draining = is_draining(look.status);
-  check.finding = state + "; keeper pid " + std::to_string(number(look.status, "keeper_pid")) +
-                  ", up " + duration(look.status, "uptime_seconds");
+  check.finding = state + "; keeper pid " + pid_text(look.status) + ", up " +
+                  duration(look.status, "uptime_seconds");
   check.figures = {{"state", state},
                    {"draining", draining},
                    {"uptime_seconds", seconds(look.status, "uptime_seconds")}};
@@ -49,14 +60,18 @@ Check found(const NodeLook& look) {
 
 Check versions(const Json& status, const std::string& version, std::uint64_t abi) {
   const std::string theirs = text(status, "version");
-  const std::uint64_t their_abi = number(status, "abi");
-  Check check{
-      .name = "versions",
-      .finding = "node " + theirs + " (ABI " + std::to_string(their_abi) + "), this program " +
-                 version + " (ABI " + std::to_string(abi) + ")",
-      .figures = {
-          {"node_version", theirs}, {"node_abi", their_abi}, {"version", version}, {"abi", abi}}};
-  if (their_abi != abi) {
+  const auto their_abi = known_number(status, "abi");
+  Check check{.name = "versions",
+              .finding = "node " + theirs + " (ABI " + count(status, "abi") + "), this program " +
+                         version + " (ABI " + std::to_string(abi) + ")",
+              .figures = {{"node_version", theirs},
+                          {"node_abi", told(status, "abi")},
+                          {"version", version},
+                          {"abi", abi}}};
+  if (!their_abi) {
+    check.verdict = Verdict::kWarning;
+    check.remedy = "this node does not tell its ABI: `attach` below shows whether they fit";
+  } else if (*their_abi != abi) {
     check.verdict = Verdict::kFailure;
     check.remedy = "clients of this version are refused (abi_mismatch): install the same version";
   } else if (theirs != version) {
@@ -68,7 +83,11 @@ Check versions(const Json& status, const std::string& version, std::uint64_t abi
 
 Check restarts(const Json& status) {
   const std::uint64_t times = number(status, "restarts");
-  Check check{.name = "restarts", .figures = {{"restarts", times}}};
+  Check check{.name = "restarts", .figures = {{"restarts", told(status, "restarts")}}};
+  if (!known_number(status, "restarts")) {
+    check.finding = "this node does not tell whether its server ever ended";
+    return check;
+  }
   if (times == 0) {
     check.finding = "the server never ended";
     return check;
@@ -76,7 +95,8 @@ Check restarts(const Json& status) {
   check.finding = "the server ended " + format_count(times) + (times == 1 ? " time" : " times") +
                   ", last: " + text(status, "last_end") + ", " +
                   duration(status, "server_uptime_seconds") + " ago";
-  if (seconds(status, "server_uptime_seconds") < kFreshServerSeconds) {
+  if (known_seconds(status, "server_uptime_seconds").value_or(kFreshServerSeconds) <
+      kFreshServerSeconds) {
     check.verdict = Verdict::kWarning;
     check.remedy =
         "the node's log says why (event=server_ended, server_failed, CHECK failed); pages are kept";
@@ -86,16 +106,17 @@ Check restarts(const Json& status) {
 
 Check capacity(const Json& status) {
   const Json& memory = at(status, "memory");
-  const std::uint64_t whole = number(memory, "value_bytes");
-  const std::uint64_t readable = number(memory, "readable_bytes");
+  const auto whole = known_number(memory, "value_bytes");
+  const auto readable = known_number(memory, "readable_bytes");
   return {.name = "capacity",
-          .finding = format_bytes(whole) + ": " + format_bytes(readable) + " readable (" +
-                     percent(readable, whole) + "), " + bytes(memory, "prepared_bytes") +
-                     " being written, " + count(status, "waiting_puts") + " puts wait for space",
-          .figures = {{"value_bytes", whole},
-                      {"readable_bytes", readable},
-                      {"prepared_bytes", number(memory, "prepared_bytes")},
-                      {"waiting_puts", number(status, "waiting_puts")}}};
+          .finding = bytes(memory, "value_bytes") + ": " + bytes(memory, "readable_bytes") +
+                     " readable (" + (whole && readable ? percent(*readable, *whole) : "-") +
+                     "), " + bytes(memory, "prepared_bytes") + " being written, " +
+                     count(status, "waiting_puts") + " puts wait for space",
+          .figures = {{"value_bytes", told(memory, "value_bytes")},
+                      {"readable_bytes", told(memory, "readable_bytes")},
+                      {"prepared_bytes", told(memory, "prepared_bytes")},
+                      {"waiting_puts", told(status, "waiting_puts")}}};
 }
 
 }  // namespace

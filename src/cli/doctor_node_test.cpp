@@ -75,6 +75,18 @@ TEST(JudgeNode, Another_abi_fails_another_version_warns) {
   EXPECT_EQ(check_of(look, "versions").verdict, Verdict::kWarning);
 }
 
+TEST(JudgeNode, What_a_node_does_not_tell_is_not_taken_for_0) {
+  NodeLook look = running();
+  look.status = Json::parse(R"({"version": "0.1.0", "state": "ready"})");
+  EXPECT_EQ(check_of(look, "versions").verdict, Verdict::kWarning);
+  EXPECT_EQ(check_of(look, "versions").finding, "node 0.1.0 (ABI -), this program 0.1.0 (ABI 3)");
+  EXPECT_EQ(check_of(look, "versions").figures["node_abi"], nullptr);
+  EXPECT_THAT(check_of(look, "restarts").finding, HasSubstr("does not tell"));
+  EXPECT_EQ(check_of(look, "capacity").finding,
+            "-: - readable (-), - being written, - puts wait for space");
+  EXPECT_EQ(check_of(look, "node").finding, "ready; keeper pid -, up -");
+}
+
 TEST(JudgeNode, A_fresh_restart_is_a_warning_an_old_one_is_not) {
   NodeLook look = running();
   look.status["restarts"] = 3;

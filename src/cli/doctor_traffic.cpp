@@ -19,6 +19,11 @@ Check attached(const Json& status) {
   const std::uint64_t now = number(status, "attached");
   const std::uint64_t ever = number(at(status, "counters"), "clients_attached");
   Check check{.name = "attached", .figures = {{"attached", now}, {"attached_since_start", ever}}};
+  if (!known_number(status, "attached")) {
+    check.finding = "this node does not tell how many clients are attached";
+    check.figures = Json::object();
+    return check;
+  }
   if (now > 0) {
     check.finding = clients_text(now) + " attached";
     return check;
@@ -139,7 +144,7 @@ std::vector<Check> diagnose(const Json& status) {
   out.push_back(attached(status));
   refused_attaches(status, out);
   const Json& traffic = at(status, "traffic");
-  if (!known_number(traffic, "keys_asked")) {
+  if (!known_number(traffic, "keys_asked") || !known_number(traffic, "keys_hit")) {
     out.push_back({.name = "hit_rate",
                    .verdict = Verdict::kWarning,
                    .finding = "unknown: this node (version " + text(status, "version") +

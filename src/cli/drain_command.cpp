@@ -12,6 +12,7 @@
 #include "cli/admin_client.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/json_parts.h"
 #include "cli/node_target.h"
 #include "cli/report.h"
 #include "cli/status_fields.h"
@@ -25,7 +26,6 @@ using detail::DrainState;
 using protocol::DrainMode;
 using status_fields::Json;
 
-constexpr MonoNs kMostWait = 24 * 3'600 * kNsPerSecond;
 constexpr auto kBetweenQuestions = std::chrono::milliseconds(50);
 
 struct Arguments {
@@ -33,15 +33,6 @@ struct Arguments {
   std::string wait;  // empty: not asked for
   bool undo = false, json = false;
 };
-
-// "30" is seconds, as "30s"; other units as everywhere ("500ms").
-Result<MonoNs> wait_of(const std::string& text) {
-  const bool plain = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-  const auto wait = parse_duration(plain ? text + "s" : text);
-  if (!wait) return fail(wait.error().code, "--wait: " + wait.error().message);
-  if (*wait > kMostWait) return fail(ErrorCode::kInvalidArgument, "--wait: at most 24 hours");
-  return *wait;
-}
 
 bool is_quiet(const DrainState& state) {
   return state.open_puts == 0 && state.held_pages == 0;
@@ -103,7 +94,7 @@ void show(const DrainState& state, const std::string& socket, const Arguments& a
                       {"held_pages", state.held_pages},
                       {"quiet", quiet},
                       {"holders", known ? who : Json(nullptr)}};
-    std::printf("%s\n", out.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    print_json(out);
     return;
   }
   const Painter paint(wants_colour(STDOUT_FILENO));
@@ -123,7 +114,7 @@ void show(const DrainState& state, const std::string& socket, const Arguments& a
 
 ExitCode run(const Arguments& arguments) {
   const bool waits = !arguments.wait.empty();
-  const auto wait = waits ? wait_of(arguments.wait) : Result<MonoNs>(0);
+  const auto wait = waits ? parse_wait(arguments.wait) : Result<MonoNs>(0);
   if (!wait) return report_error("drain", wait.error());
   const std::string socket = socket_or_default(arguments.socket);
   auto client = attach("orlop drain", socket);

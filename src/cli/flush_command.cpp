@@ -10,6 +10,7 @@
 
 #include "cli/admin_client.h"
 #include "cli/command.h"
+#include "cli/json_parts.h"
 #include "cli/named_namespace.h"
 #include "cli/node_target.h"
 #include "cli/report.h"
@@ -87,7 +88,7 @@ void show(const Namespaces& flushed, bool json) {
   Json list = Json::array();
   for (const NamedNamespace& ns : flushed)
     list.push_back({{"row", ns.row.value}, {"digest", ns.digest}, {"pages", pages_of(ns)}});
-  std::printf("%s\n", Json({{"flushed", list}, {"pages", pages_of(flushed)}}).dump(2).c_str());
+  print_json({{"flushed", list}, {"pages", pages_of(flushed)}});
 }
 
 ExitCode run(const Arguments& arguments) {

@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/inspect_sums.h"
 #include "cli/inspect_view.h"
+#include "cli/json_parts.h"
 #include "cli/key_text.h"
 #include "cli/named_namespace.h"
 #include "cli/node_target.h"
@@ -59,7 +60,7 @@ Result<Node> look_up(const Arguments& arguments) {
 
 void show(const Arguments& arguments, const Json& json, const std::string& text) {
   if (arguments.json) {
-    std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    print_json(json);
   } else {
     std::fputs(text.c_str(), stdout);
   }
@@ -164,7 +165,7 @@ Result<ExitCode> inspect_key(const Arguments& arguments, const Node& node) {
   (*facts)["id"] = id_text;
   (*facts)["namespace"] = identified(*ns);
   show(arguments, *facts, key_text(*facts, *ns, node.namespaces, paint()));
-  const bool present = facts->value("present", false);
+  const bool present = status_fields::at(*facts, "present") == Json(true);
   return present ? ExitCode::kOk : ExitCode::kBad;
 }
 
@@ -177,7 +178,7 @@ Result<Json> find_client(const Json& status, const std::string& wanted) {
   for (const char* field : {"client", "pid", "name"}) {
     for (const Json& client : clients) {
       const Json& value = status_fields::at(client, field);
-      if (value == Json(wanted) || value.dump() == wanted) found.push_back(client);
+      if (value == Json(wanted) || json_text(value, -1) == wanted) found.push_back(client);
     }
     if (!found.empty()) break;
   }

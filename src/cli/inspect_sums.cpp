@@ -13,6 +13,7 @@ namespace {
 using status_fields::Json;
 
 void add_numbers(Json& to, const Json& from, const std::string& identity) {
+  if (!from.is_object() || !(to.is_object() || to.is_null())) return;  // a node that is wrong
   for (const auto& [field, value] : from.items()) {
     Json& sum = to[field];
     if (field == identity || sum.is_null()) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cli/json_parts.h"
 #include "cli/status_fields.h"
 
 namespace orlop::cli {
@@ -55,7 +56,7 @@ std::string listed(const Json& array, std::size_t most) {
   std::size_t shown = 0;
   for (const Json& one : array) {
     if (shown++ == most) return out + " ...";
-    out += (out.empty() ? "" : " ") + one.dump();
+    out += (out.empty() ? "" : " ") + json_text(one, -1);
   }
   return out.empty() ? "none" : out;
 }
@@ -84,7 +85,8 @@ std::string namespaces_text(const Namespaces& all, const Painter& paint) {
     const Json& descriptor = at(f, "descriptor");
     if (descriptor.is_object()) {
       for (const auto& [field, value] : descriptor.items())
-        table.row({field, masked(value.is_string() ? value.get<std::string>() : value.dump())});
+        table.row(
+            {field, masked(value.is_string() ? value.get<std::string>() : json_text(value, -1))});
     }
     out += paint(Ink::kBold, ns.title()) + "\n" + table.text();
   }

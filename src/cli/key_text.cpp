@@ -6,6 +6,8 @@
 #include <cstring>
 #include <memory>
 
+#include "base/units.h"
+
 namespace orlop::cli {
 namespace {
 
@@ -36,7 +38,8 @@ Result<std::string> read_all(std::FILE* file, const std::string& path) {
   while (const std::size_t read = std::fread(part, 1, sizeof part, file)) {
     content.append(part, read);
     if (content.size() > kMaxKeysFileBytes) {
-      return fail(ErrorCode::kInvalidArgument, path + " is larger than 4 GiB; split it");
+      return fail(ErrorCode::kInvalidArgument,
+                  path + " is larger than " + format_bytes(kMaxKeysFileBytes) + "; split it");
     }
   }
   if (std::ferror(file) != 0) {
@@ -86,7 +89,7 @@ Result<std::vector<std::string>> parse_keys(std::string_view content) {
     }
     if (keys.size() == kMaxKeysOfFile) {
       return fail(ErrorCode::kInvalidArgument,
-                  "more than " + std::to_string(kMaxKeysOfFile) + " keys; split the file");
+                  "more than " + format_count(kMaxKeysOfFile) + " keys; split the file");
     }
     keys.push_back(std::move(*key));
   }

@@ -36,6 +36,17 @@ TEST(KeyText, Wrong_line_is_named) {
   EXPECT_THAT(parse_keys("text:\n").error().message, HasSubstr("line 1: a key has 1 to"));
 }
 
+TEST(KeyText, A_list_that_is_too_long_is_refused_with_the_limit) {
+  std::string lines;
+  for (std::size_t i = 0; i < kMaxKeysOfFile; ++i) lines += "00\n";
+  EXPECT_EQ(parse_keys(lines).value().size(), 1'000'000u);
+  EXPECT_THAT(parse_keys(lines + "00").error().message, HasSubstr("more than 1,000,000 keys"));
+}
+
+TEST(KeyText, A_file_without_an_end_is_refused_with_the_limit) {
+  EXPECT_THAT(read_keys("/dev/zero").error().message, HasSubstr("larger than 128 MiB; split it"));
+}
+
 TEST(KeyText, Unreadable_file_is_a_usage_error) {
   EXPECT_EQ(read_keys("/nonexistent/keys").error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(read_keys("/").error().code, ErrorCode::kInvalidArgument);

@@ -27,7 +27,8 @@ int parse_and_run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help
-    const std::string unknown = node::unknown_argument(app);
+    std::string unknown = node::unknown_argument(app);
+    if (unknown.empty()) unknown = wrong_choice(app);
     if (unknown.empty()) {
       app.exit(error);
     } else {

@@ -47,12 +47,6 @@ std::string italic(const std::string& text) {
   return "\\fI" + escaped(text) + "\\fR";
 }
 
-std::string joined(const std::vector<std::string>& words, const char* between) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : between) + word;
-  return out;
-}
-
 std::string value_of(const OptionFacts& option) {
   if (!option.choices.empty()) return "{" + joined(option.choices, "|") + "}";
   return option.value;

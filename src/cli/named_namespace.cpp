@@ -6,6 +6,7 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "cli/json_parts.h"
 #include "cli/status_fields.h"
 #include "segment/key_id.h"
 
@@ -25,7 +26,7 @@ Result<NamedNamespace> read_one(const Json& facts) {
   ns.facts = facts;
   ns.row = NamespaceRow{static_cast<std::uint32_t>(status_fields::number(facts, "row"))};
   const Json& descriptor = status_fields::at(facts, "descriptor");
-  const auto read = parse_descriptor(descriptor.dump());
+  const auto read = parse_descriptor(json_text(descriptor, -1));
   if (!read) {
     return fail(ErrorCode::kCorrupt, "descriptor of namespace " + std::to_string(ns.row.value) +
                                          " cannot be read: " + read.error().message +

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "base/units.h"
 #include "cli/admin_client.h"
 #include "cli/command.h"
 #include "platform/runtime_dir.h"
@@ -14,6 +15,8 @@ namespace {
 constexpr Milliseconds kAttachLimit{5'000};
 // Removal and flush of a large node take longer than an engine may wait.
 constexpr Milliseconds kCallBudget{10'000};
+// Nobody waits longer for a command, and a deadline must not wrap.
+constexpr MonoNs kMostWait = 24 * 3'600 * kNsPerSecond;
 
 }  // namespace
 
@@ -24,6 +27,14 @@ void add_socket_option(CLI::App& command, std::string& socket) {
 
 std::string socket_or_default(const std::string& given) {
   return given.empty() ? default_socket_place(RuntimeEnvironment::current()).socket_path : given;
+}
+
+Result<MonoNs> parse_wait(const std::string& text) {
+  const bool plain = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  const auto wait = parse_duration(plain ? text + "s" : text);
+  if (!wait) return fail(wait.error().code, "--wait: " + wait.error().message);
+  if (*wait > kMostWait) return fail(ErrorCode::kInvalidArgument, "--wait: at most 24 hours");
+  return *wait;
 }
 
 ExitCode report_node_error(const char* name, const Error& error) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/ids.h"
 #include "cli/exit_code.h"
 #include "orlop/client.h"
 #include "orlop/error.h"
@@ -20,6 +21,10 @@ namespace orlop::cli {
 void add_socket_option(CLI::App& command, std::string& socket);
 // As given, else $ORLOP_SOCKET, else the node's default place.
 std::string socket_or_default(const std::string& given);
+
+// Value of a `--wait`: "30" is seconds, as "30s"; other units as everywhere ("500ms"). Errors,
+// kInvalidArgument: no duration; more than 24 hours.
+Result<MonoNs> parse_wait(const std::string& text);
 
 // report_error(), and how to get a node if the error is that there is none.
 ExitCode report_node_error(const char* name, const Error& error);

@@ -13,6 +13,7 @@
 
 #include "cli/admin_client.h"
 #include "cli/interrupt.h"
+#include "cli/status_fields.h"
 #include "node/option_sources.h"
 #include "platform/clock.h"
 #include "platform/small_file.h"
@@ -99,7 +100,7 @@ Result<void> PrivateNode::wait_until_served(MonoNs deadline) {
       return fail(ErrorCode::kRefused, "the node did not start:\n" + last_log_lines());
     }
     const auto now_status = status();
-    if (now_status && now_status->value("state", "") == "ready") return {};
+    if (now_status && status_fields::text(*now_status, "state") == "ready") return {};
     const MonoNs now = monotonic_ns();
     if (now >= deadline) {
       return fail(ErrorCode::kDeadline, "the node did not serve in time:\n" + last_log_lines());

@@ -2,6 +2,11 @@
 #include "cli/program.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "cli/command_tree.h"
+#include "cli/status_fields.h"
+#include "node/nearest_name.h"
 
 namespace orlop::cli {
 namespace {
@@ -19,7 +24,35 @@ std::string exit_status_footer() {
   return out;
 }
 
+// Options of app and of its groups.
+std::string wrong_choice_in(const CLI::App& app, const std::string& help) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::vector<std::string> choices = choices_of(*option);
+    if (choices.empty()) continue;
+    for (const std::string& value : option->results()) {
+      if (std::ranges::find(choices, value) != choices.end()) continue;
+      return "'" + status_fields::masked(value) + "' is not one of " + joined(choices, ", ") +
+             node::nearest_hint(value, choices, help);
+    }
+  }
+  for (const CLI::App* group : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!group->get_name().empty()) continue;
+    if (auto words = wrong_choice_in(*group, help); !words.empty()) return words;
+  }
+  return {};
+}
+
 }  // namespace
+
+std::string wrong_choice(const CLI::App& app) {
+  const CLI::App* at = &app;
+  std::string path = app.get_name();
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    path += " " + at->get_name();
+  }
+  return wrong_choice_in(*at, path + " --help");
+}
 
 void build_program(CLI::App& app, Action& chosen) {
   app.require_subcommand(1);

@@ -13,4 +13,8 @@ inline constexpr char kProgramDescription[] =
 // Registers all subcommands on app, which must outlive `chosen` and its call.
 void build_program(CLI::App& app, Action& chosen);
 
+// After app.parse() threw: "'bahs' is not one of bash, zsh, fish; did you mean \"bash\"?". Empty
+// when every value is one that its option allows: the parser's own words are the better ones then.
+std::string wrong_choice(const CLI::App& app);
+
 }  // namespace orlop::cli

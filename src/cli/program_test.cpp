@@ -14,6 +14,7 @@
 #include "cli/command_tree.h"
 #include "cli/completion.h"
 #include "cli/man_page.h"
+#include "node/unknown_argument.h"
 
 namespace orlop::cli {
 namespace {
@@ -33,6 +34,15 @@ class ProgramTest : public ::testing::Test {
       if (command->path == path) return *command;
     ADD_FAILURE() << "no command " << path;
     return root;
+  }
+  // line: arguments that are refused.
+  static std::string said_about(const std::string& line) {
+    CLI::App app(kProgramDescription, "orlop");
+    Action chosen;
+    build_program(app, chosen);
+    EXPECT_THROW(app.parse(line), CLI::ParseError) << line;
+    const std::string unknown = node::unknown_argument(app);
+    return unknown.empty() ? wrong_choice(app) : unknown;
   }
   static std::string content(const char* path) {
     std::ifstream file(std::string(ORLOP_SOURCE_DIR "/") + path);
@@ -108,6 +118,17 @@ TEST_F(ProgramTest, Every_command_is_in_completion_man_page_and_docs) {
   }
 }
 
+TEST_F(ProgramTest, Docs_have_every_section_once) {
+  std::istringstream docs(content("docs/operations/cli.md"));
+  std::set<std::string> seen;
+  for (std::string line; std::getline(docs, line);) {
+    if (line.starts_with("## ")) {
+      EXPECT_TRUE(seen.insert(line).second) << line;
+    }
+  }
+  EXPECT_THAT(seen, Contains("## status"));
+}
+
 TEST_F(ProgramTest, Every_exit_code_is_in_help_man_page_and_docs) {
   const CommandFacts root = tree();
   const std::string page = man_page(root, "1.2.3"), docs = content("docs/operations/cli.md");
@@ -122,6 +143,21 @@ TEST_F(ProgramTest, Every_exit_code_is_in_help_man_page_and_docs) {
   // Every error of the library has a code of the table.
   for (int code = 1; code <= static_cast<int>(ErrorCode::kClosed); ++code)
     EXPECT_TRUE(codes.contains(to_int(exit_code_of(static_cast<ErrorCode>(code)))));
+}
+
+// What main() says about arguments that the parser does not take.
+TEST_F(ProgramTest, Wrong_names_and_values_are_told_with_the_nearest) {
+  const std::pair<const char*, const char*> rows[] = {
+      // --key and --keys-file are in an option group.
+      {"remove --namespace 0 --kyes-file x",
+       "unknown option --kyes-file; did you mean \"--keys-file\"?"},
+      {"flush --al", "unknown option --al; did you mean \"--all\"?"},
+      {"completion bahs", "'bahs' is not one of bash, zsh, fish; did you mean \"bash\"?"},
+      {"completion powershell",
+       "'powershell' is not one of bash, zsh, fish; `orlop completion --help`"},
+  };
+  for (const auto& [line, words] : rows) EXPECT_THAT(said_about(line), HasSubstr(words));
+  EXPECT_EQ(said_about("completion"), "") << "the parser's own words are better";
 }
 
 TEST_F(ProgramTest, Help_fits_into_eighty_columns_at_its_foot) {

@@ -85,7 +85,7 @@ ExitCode run(const Arguments& arguments) {
   if (!found) return report_failed_run("replay", found.error());
   const Painter paint(wants_colour(STDOUT_FILENO));
   if (arguments.json) {
-    std::printf("%s\n", to_json(arguments.options, *found).dump(2).c_str());
+    print_json(to_json(arguments.options, *found));
   } else {
     std::printf("\n%s\n", table_of(arguments.options, *found, paint).c_str());
     for (const std::string& complaint : found->complaints) {

@@ -9,6 +9,7 @@
 #include "cli/replay_memory.h"
 #include "cli/replay_worker.h"
 #include "cli/report.h"
+#include "cli/status_fields.h"
 #include "cli/trace.h"
 #include "cli/worker_pool.h"
 #include "node/option_values.h"
@@ -142,12 +143,8 @@ Result<ReplayFindings> run_replay(const ReplayOptions& options, Progress& progre
   }
   const auto status = node->status();
   if (!status) return std::unexpected(status.error());
-  try {
-    found.evicted_pages = status->at("counters").at("slots_evicted").get<std::uint64_t>();
-    found.touches_lost = status->at("counters").at("touches_lost").get<std::uint64_t>();
-  } catch (const nlohmann::json::exception& error) {
-    return fail(ErrorCode::kCorrupt, std::string("/status.json: ") + error.what());
-  }
+  found.evicted_pages = status_fields::counter(*status, "slots_evicted");
+  found.touches_lost = status_fields::counter(*status, "touches_lost");
   if (auto stopped = node->stop(); !stopped) found.complaints.push_back(stopped.error().message);
   judge(options, *trace, found);
   return found;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/json_parts.h"
 #include "cli/page_session.h"
 #include "cli/trace.h"
 #include "cli/worker_process.h"
@@ -62,8 +63,8 @@ Result<void> work(const ReplayWorkerConfig& config, WorkerLink& link) {
 }  // namespace
 
 std::string to_text(const ReplayWorkerConfig& config) {
-  nlohmann::ordered_json json{{"socket", config.socket},
-                              {"path", config.path},
+  nlohmann::ordered_json json{{"socket", bytes_json(config.socket)},
+                              {"path", bytes_json(config.path)},
                               {"index", config.index},
                               {"workers", config.workers},
                               {"value_len", config.value_len}};
@@ -74,8 +75,8 @@ std::string to_text(const ReplayWorkerConfig& config) {
 Result<ReplayWorkerConfig> parse_replay_worker_config(const std::string& text) {
   try {
     const auto json = nlohmann::json::parse(text);
-    ReplayWorkerConfig config{.socket = json.at("socket"),
-                              .path = json.at("path"),
+    ReplayWorkerConfig config{.socket = bytes_of_json(json.at("socket")),
+                              .path = bytes_of_json(json.at("path")),
                               .index = json.at("index"),
                               .workers = json.at("workers"),
                               .value_len = json.at("value_len"),

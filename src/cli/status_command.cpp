@@ -11,8 +11,10 @@
 #include "base/units.h"
 #include "cli/admin_client.h"
 #include "cli/command.h"
+#include "cli/json_parts.h"
 #include "cli/node_target.h"
 #include "cli/report.h"
+#include "cli/status_fields.h"
 #include "cli/status_view.h"
 #include "platform/clock.h"
 
@@ -31,22 +33,20 @@ Result<nlohmann::ordered_json> ready_status(const std::string& socket, MonoNs wa
   const MonoNs deadline = monotonic_ns() + wait;
   for (;;) {
     auto status = fetch_status(socket);
-    const bool ready = status && status->value("state", "") == "ready";
+    const bool ready = status && status_fields::text(*status, "state") == "ready";
     if (ready || monotonic_ns() >= deadline) return status;
     std::this_thread::sleep_for(kBetween);
   }
 }
 
 ExitCode run(const Arguments& arguments) {
-  const auto wait = parse_duration(arguments.wait);
-  if (!wait) {
-    return report_error("status", {wait.error().code, "--wait: " + wait.error().message});
-  }
+  const auto wait = parse_wait(arguments.wait);
+  if (!wait) return report_error("status", wait.error());
   const std::string socket = socket_or_default(arguments.socket);
   const auto status = ready_status(socket, *wait);
   if (!status) return report_node_error("status", status.error());
   if (arguments.json) {
-    std::printf("%s\n", status->dump(2).c_str());
+    print_json(*status);
   } else {
     const Painter paint(wants_colour(STDOUT_FILENO));
     std::fputs(status_text(*status, socket, paint).c_str(), stdout);

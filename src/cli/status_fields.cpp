@@ -54,6 +54,10 @@ std::uint64_t sum_of(const Json& object) {
   return sum;
 }
 
+std::uint64_t counter(const Json& status, std::string_view name) {
+  return number(at(status, "counters"), name);
+}
+
 bool is_draining(const Json& status) {
   return at(status, "draining") == Json(true) || at(status, "state") == Json("draining");
 }
@@ -74,7 +78,8 @@ std::string duration(const Json& json, std::string_view field) {
 }
 
 std::string duration_text(double seconds) {
-  return format_duration_ns(static_cast<MonoNs>(seconds * 1e9));
+  constexpr double kLongest = 1e10;  // three hundred years; more does not fit into nanoseconds
+  return format_duration_ns(static_cast<MonoNs>(std::clamp(seconds, 0.0, kLongest) * 1e9));
 }
 
 std::string text(const Json& json, std::string_view field) {
@@ -83,8 +88,14 @@ std::string text(const Json& json, std::string_view field) {
 }
 
 std::string masked(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  const auto byte = [&text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (byte(i) < 0x20 || byte(i) == 0x7f) {
+      text[i] = '?';
+    } else if (byte(i) == 0xc2 && i + 1 < text.size() && byte(i + 1) >= 0x80 &&
+               byte(i + 1) < 0xa0) {
+      text.replace(i, 2, "?");  // U+0080 to U+009F: to a terminal U+009B is ESC [
+    }
   }
   return text;
 }

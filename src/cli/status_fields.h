@@ -27,6 +27,9 @@ double seconds(const Json& json, std::string_view field);
 // Sum of an object's numbers, {"never_written": 3, "evicted": 4} -> 7.
 std::uint64_t sum_of(const Json& object);
 
+// Of the status's "counters"; 0 when unknown.
+std::uint64_t counter(const Json& status, std::string_view name);
+
 // The node takes no new puts.
 bool is_draining(const Json& status);
 

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/json_parts.h"
+#include "cli/status_fields.h"
+
 namespace orlop::cli {
 namespace {
 
@@ -46,6 +49,28 @@ TEST(StatusView, Control_characters_of_a_name_are_masked) {
   status["clients"] = Json::array({{{"name", "a\033[31m\n"}}});
   const std::string text = status_text(status, "s", kNoColour);
   EXPECT_TRUE(contains(text, "a?[31m?")) << text;
+}
+
+TEST(StatusFields, Control_characters_of_both_ranges_are_masked_and_letters_are_not) {
+  EXPECT_EQ(status_fields::masked("\x1b[1m \x7f \u0080 \u009b2J \u009f"), "?[1m ? ? ?2J ?");
+  EXPECT_EQ(status_fields::masked("\u00a0\u00c2\u00e9 \u4f60"), "\u00a0\u00c2\u00e9 \u4f60");
+  EXPECT_EQ(status_fields::masked("cut\xc2"), "cut\xc2");
+}
+
+TEST(StatusFields, Numbers_of_another_type_are_unknown) {
+  const Json status = Json::parse(R"({"state": 3, "counters": {"a": "1", "b": -1, "c": 7}})");
+  EXPECT_EQ(status_fields::text(status, "state"), "-");
+  EXPECT_EQ(status_fields::counter(status, "a"), 0u);
+  EXPECT_EQ(status_fields::counter(status, "b"), 0u);
+  EXPECT_EQ(status_fields::counter(status, "c"), 7u);
+  EXPECT_EQ(status_fields::counter(Json::array(), "c"), 0u);
+  EXPECT_EQ(status_fields::duration_text(1e300), status_fields::duration_text(1e10));
+}
+
+TEST(JsonParts, Bytes_that_are_no_text_are_replaced_or_kept) {
+  const std::string path = "/tmp/\xff/n";
+  EXPECT_EQ(json_text(Json{{"path", path}}, -1), "{\"path\":\"/tmp/\ufffd/n\"}");
+  EXPECT_EQ(bytes_of_json(Json::parse(bytes_json(path).dump())), path);
 }
 
 TEST(StatusView, Long_lists_are_cut) {

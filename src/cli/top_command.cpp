@@ -10,13 +10,14 @@
 #include "cli/admin_client.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/json_parts.h"
+#include "cli/node_target.h"
 #include "cli/report.h"
 #include "cli/top_history.h"
 #include "cli/top_terminal.h"
 #include "cli/top_view.h"
 #include "platform/clock.h"
 #include "platform/poll_wait.h"
-#include "platform/runtime_dir.h"
 
 namespace orlop::cli {
 namespace {
@@ -43,9 +44,7 @@ void ask(TopHistory& history) {
 }
 
 void print_line(const TopHistory& history) {
-  std::printf("%s\n", top_json(history, wall_time_text())
-                          .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
-                          .c_str());
+  print_json(top_json(history, wall_time_text()), -1);
   std::fflush(stdout);
 }
 
@@ -106,9 +105,7 @@ ExitCode run(const Arguments& arguments) {
                  arguments.interval.c_str());
     return ExitCode::kUsage;
   }
-  TopHistory history(arguments.socket.empty()
-                         ? default_socket_place(RuntimeEnvironment::current()).socket_path
-                         : arguments.socket);
+  TopHistory history(socket_or_default(arguments.socket));
   if (!arguments.json && !arguments.once && is_terminal(STDOUT_FILENO)) {
     return run_screen(history, *interval);
   }
@@ -127,8 +124,7 @@ void register_top(CLI::App& app, Action& chosen) {
       ->capture_default_str();
   command->add_flag("--once", arguments->once,
                     "one screen as plain text, after one interval; as without a terminal");
-  command->add_option("--socket", arguments->socket,
-                      "of the node; default: $ORLOP_SOCKET, else the node's default place");
+  add_socket_option(*command, arguments->socket);
   command->add_flag("--json", arguments->json, "one JSON object a line and interval");
   command->callback([arguments, &chosen] { chosen = [arguments] { return run(*arguments); }; });
 }

@@ -44,10 +44,11 @@ Terminal::Terminal(int input, int output) : input_(input), output_(output) {
   resize.sa_handler = note_resize;
   ::sigaction(SIGWINCH, &resize, &resize_before_);
   if (::tcgetattr(input_, &before_) == 0) {
-    keys_ = true;
+    saved_ = keys_ = true;
     termios raw = before_;
     raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);  // ISIG stays: Ctrl-C is a signal
-    raw.c_cc[VSUSP] = _POSIX_VDISABLE;  // a stopped program would leave its screen behind
+    // A program that is stopped or dumps its core would leave its screen and this mode behind.
+    raw.c_cc[VSUSP] = raw.c_cc[VQUIT] = _POSIX_VDISABLE;
     raw.c_cc[VMIN] = 1;
     raw.c_cc[VTIME] = 0;
     ::tcsetattr(input_, TCSADRAIN, &raw);
@@ -57,7 +58,7 @@ Terminal::Terminal(int input, int output) : input_(input), output_(output) {
 
 Terminal::~Terminal() {
   write_all(output_, kLeave);
-  if (keys_) ::tcsetattr(input_, TCSADRAIN, &before_);
+  if (saved_) ::tcsetattr(input_, TCSADRAIN, &before_);
   ::sigaction(SIGWINCH, &resize_before_, nullptr);
   ::sigprocmask(SIG_SETMASK, &unblocked_, nullptr);
 }

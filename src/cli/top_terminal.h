@@ -35,7 +35,8 @@ class Terminal {
 
  private:
   int input_, output_;
-  bool keys_ = false;
+  bool saved_ = false;  // before_ is to be set again
+  bool keys_ = false;   // the keyboard is there
   termios before_{};
   sigset_t unblocked_{};
   struct sigaction resize_before_{};

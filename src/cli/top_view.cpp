@@ -41,7 +41,7 @@ std::string share(const std::optional<double>& part) {
 std::string microseconds(const Json& latency, const char* field) {
   const Json& value = at(latency, field);
   if (!value.is_number() || number(latency, "count") == 0) return "-";
-  return format_duration_ns(static_cast<MonoNs>(value.get<double>() * 1e3));
+  return duration_text(value.get<double>() / 1e6);
 }
 
 // One mark for each part of the whole: "[####==++....]", readable, pinned among it, being written.

@@ -7,6 +7,7 @@
 
 #include "cli/build_info.h"
 #include "cli/command.h"
+#include "cli/json_parts.h"
 #include "copy/copy.h"
 #include "segment/control_area.h"
 
@@ -21,7 +22,7 @@ ExitCode run(bool json) {
                                      {"abi", segment::kAbiVersion},
                                      {"compiler", kBuildCompiler},
                                      {"copy_kind", copy_kind}};
-    std::printf("%s\n", out.dump(2).c_str());
+    print_json(out);
   } else {
     std::printf("orlop %s (commit %s, abi %u, %s, copies with %s)\n", kBuildVersion, kBuildCommit,
                 segment::kAbiVersion, kBuildCompiler, copy_kind.c_str());

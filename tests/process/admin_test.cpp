@@ -272,6 +272,24 @@ TEST_F(AdminTest, Remove_says_that_groups_go_whole) {
   EXPECT_EQ(removed["slots"], 3);
 }
 
+// More keys than one call takes: a group's first member is asked for in the first call, its last
+// one in the second, when the first removal has taken the whole group along already.
+TEST_F(AdminTest, Remove_counts_members_of_a_group_that_a_call_before_took_along) {
+  PutOptions options;
+  options.atomic_group_lens = {3};
+  put(rank0, kKeys, options);
+  const std::string path = folder.path() + "/keys";
+  std::ofstream file(path);
+  file << "text:" << kKeys.front() << "\n";
+  for (int i = 0; i < 5'000; ++i) file << "text:nobody" << i << "\n";
+  file << "text:" << kKeys.back() << "\n";
+  file.close();
+  const Json removed = json({"remove", "--namespace", "0", "--keys-file", path}, 1);
+  EXPECT_EQ(removed["removed"], 2);
+  EXPECT_EQ(removed["not_present"], 5'000);
+  EXPECT_EQ(removed["slots"], 3);
+}
+
 // ---- drain ----
 
 TEST_F(AdminTest, Drain_refuses_new_puts_and_survives_the_server) {

@@ -97,6 +97,14 @@ TEST(Config_show, Without_a_size_shows_the_defaults_and_says_what_is_missing) {
   EXPECT_EQ(Json::parse(orlop.run({"config", "show", "--json"}).out)["complete"], false);
 }
 
+// A path is bytes; JSON is not.
+TEST(Config_show, Bytes_that_are_no_text_are_replaced_in_json) {
+  CommandLine orlop;
+  const Ran ran = orlop.run({"config", "show", "--config", "/nonexistent/\xff", "--json"});
+  EXPECT_EQ(ran.status, 2) << ran.err;
+  EXPECT_EQ(Json::parse(ran.out)["file"], "/nonexistent/\ufffd");
+}
+
 TEST(Config_check, Tells_all_mistakes_at_once) {
   CommandLine orlop;
   const std::string file =

@@ -106,6 +106,7 @@ class TopOnTerminal {
     EXPECT_NE(output_.rfind("\033[?25h"), std::string::npos) << "the cursor is back";
     EXPECT_EQ(settings().c_lflag, before_.c_lflag);
     EXPECT_EQ(settings().c_cc[VSUSP], before_.c_cc[VSUSP]);
+    EXPECT_EQ(settings().c_cc[VQUIT], before_.c_cc[VQUIT]);
   }
 
  private:
@@ -131,6 +132,17 @@ TEST_F(TopProcess, Draws_and_q_ends_it_with_the_terminal_restored) {
   EXPECT_TRUE(top.shows("clients  0")) << top.output();
   EXPECT_THAT(top.output(), HasSubstr("ready"));
   EXPECT_EQ(top.settings().c_lflag & (ICANON | ECHO), 0u);
+  top.type("q");
+  EXPECT_EQ(top.wait_exit(), 0);
+  top.expect_restored();
+}
+
+// Ctrl-\ and Ctrl-Z would leave the screen and the mode of the keyboard behind.
+TEST_F(TopProcess, Keys_that_quit_or_stop_a_program_do_nothing) {
+  TopOnTerminal top(daemon_->socket(), "100ms");
+  ASSERT_TRUE(top.shown("clients  0")) << top.output();
+  top.type("\034\032");
+  EXPECT_TRUE(top.shows("clients  0")) << top.output();
   top.type("q");
   EXPECT_EQ(top.wait_exit(), 0);
   top.expect_restored();
