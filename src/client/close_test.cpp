@@ -230,7 +230,6 @@ TEST_F(CloseTest, Close_insideOnReady_isWaitedForByTheNext) {
 TEST_F(CloseTest, Plan_thatOutlivesAClientEndedInsideOnReady_answersClosed) {
   std::optional<PutPlan> plan;
   std::optional<Namespace> place;
-  std::atomic<bool> planned{false};
   OwnThread own(with_socket({}), false, [&](std::optional<Client>& mine) { mine.reset(); });
   ASSERT_TRUE(own.client()->wait_ready(kLong));
   place = own.client()->open_namespace(descriptor()).value();
