@@ -215,7 +215,8 @@ class Session {
     MismatchReport report{};
   };
 
-  Post room_for_waiting(std::uint64_t bytes) const;
+  bool cell_free();
+  Post room_for_waiting(std::uint64_t bytes);
   std::optional<Region> allocate(std::uint64_t request_bytes, std::uint64_t answer_bytes);
   RequestId push(segment::RingMessage message, const Outstanding& entry);
   Posted post_plain(RequestCode code, std::span<const std::byte> body, std::uint64_t argument0,
@@ -250,6 +251,7 @@ class Session {
   std::map<PutId, HeldPut> puts_;
   std::deque<Private> private_queue_;
   std::size_t queued_reports_ = 0;
+  bool cells_denied_ = false;  // the node says that it has not taken what it has answered
   bool detaching_ = false;
   std::uint64_t detach_cookie_ = 0;
   std::uint64_t aborted_late_ = 0;

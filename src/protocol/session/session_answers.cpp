@@ -36,6 +36,7 @@ Session::Next Session::broken() {
 }
 
 Session::Next Session::next(Answer* out) {
+  if (std::exchange(cells_denied_, false) && state_ == State::kAttached) return broken();
   while (state_ == State::kAttached || state_ == State::kLost) {
     segment::RingMessage message;
     switch (responses_.pop(&message)) {

@@ -83,6 +83,7 @@ ResumeSnapshot Session::reset() {
   header.ring_generation.store(++ring_generation_, std::memory_order_relaxed);
   requests_.reset();
   responses_.reset();
+  cells_denied_ = false;
   header.request_head.store(0, std::memory_order_relaxed);
   header.response_tail.store(0, std::memory_order_relaxed);
   snapshot.ring_generation = ring_generation_;

@@ -42,11 +42,19 @@ Session::Session(segment::ControlArea area, segment::ChannelView channel, Client
   for (std::uint32_t i = segment::kRingCells; i-- > 0;) free_entries_.push_back(i);
 }
 
-Post Session::room_for_waiting(std::uint64_t bytes) const {
+// The node takes a request's cell before it answers, so credit for an answer is credit for a
+// request too, unless its counter lies: then next() says kBroken. An engine must not die of that.
+bool Session::cell_free() {
+  if (unanswered_ >= kMaxUnanswered) return false;
+  if (requests_.room() == 0) cells_denied_ = true;
+  return !cells_denied_;
+}
+
+Post Session::room_for_waiting(std::uint64_t bytes) {
   if (state_ != State::kAttached || detaching_) return Post::kNotAttached;
   if (bytes > channel_.geometry().arena_bytes) return Post::kTooLarge;
   // What never waits goes first: else a stream of new requests could starve a large commit.
-  if (!private_queue_.empty() || unanswered_ >= kMaxUnanswered) return Post::kNoRoom;
+  if (!private_queue_.empty() || !cell_free()) return Post::kNoRoom;
   return Post::kPosted;
 }
 
@@ -72,9 +80,8 @@ RequestId Session::push(segment::RingMessage message, const Outstanding& entry) 
   outstanding_[index] = entry;
   outstanding_[index].request = request;
   ++unanswered_;
-  // The node takes a request's cell before it answers, so credit for an answer is credit for a
-  // request too.
-  CHECK(requests_.push(message), "the request ring has room for every request with credit");
+  // Asked for by cell_free(); a counter that was moved since then is next()'s to find.
+  if (!requests_.push(message)) cells_denied_ = true;
   return request;
 }
 
@@ -174,7 +181,7 @@ void Session::detach(std::uint64_t cookie) {
 
 void Session::pump() {
   if (state_ != State::kAttached) return;
-  while (!private_queue_.empty() && unanswered_ < kMaxUnanswered) {
+  while (!private_queue_.empty() && cell_free()) {
     if (!post_private(private_queue_.front())) {
       SOMETIMES(true, "private_queue_waits_for_arena");
       return;

@@ -246,6 +246,30 @@ TEST_F(SessionTest, Nonsense_from_the_node_breaks_the_session) {
   EXPECT_EQ(session_.state(), Session::State::kLost);
 }
 
+// Found by tests/fuzz/session.cpp: it ended the client's process.
+TEST_F(SessionTest, Node_that_denies_having_taken_requests_breaks_the_session) {
+  node_.channel().header().request_head.store(77);
+  EXPECT_EQ(post_put(1).result, Post::kNoRoom);
+  EXPECT_EQ(session_.unanswered(), 0U);
+  EXPECT_EQ(session_.next(&answer_), Session::Next::kBroken);
+  EXPECT_EQ(session_.state(), Session::State::kLost);
+  session_.reset();
+  session_.resumed();
+  EXPECT_EQ(post_put(1).result, Post::kPosted);
+}
+
+TEST_F(SessionTest, Queued_commit_waits_for_a_node_that_lies_about_its_ring) {
+  const PutId put = hold_put();
+  node_.channel().header().request_head.store(77);
+  commit(put);
+  EXPECT_EQ(session_.queued(), 1U);
+  EXPECT_EQ(session_.next(&answer_), Session::Next::kBroken);
+  session_.reset();
+  session_.resumed();
+  session_.pump();
+  EXPECT_EQ(session_.queued(), 0U);
+}
+
 TEST_F(SessionTest, Answer_outside_of_its_region_breaks_the_session) {
   ASSERT_EQ(session_.ping(1).result, Post::kPosted);
   segment::RingMessage message = node_.take();
