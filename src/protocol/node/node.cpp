@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "protocol/node/node_state.h"
+#include "protocol/node/recovery.h"
 
 namespace orlop::protocol {
 namespace {
@@ -61,6 +62,7 @@ Result<std::unique_ptr<NodeMachine>> NodeMachine::recover(segment::ControlArea a
                                                           Incarnation incarnation,
                                                           std::vector<HandedOver> clients,
                                                           MonoNs now, RecoveryReport* report) {
+  if (auto sound = check_slab_table(area); !sound) return std::unexpected(sound.error());
   auto node = make_node(area, config, incarnation, now);
   if (!node) return std::unexpected(node.error());
   RecoveryReport own;

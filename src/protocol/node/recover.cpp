@@ -5,6 +5,28 @@
 #include "protocol/node/recovery.h"
 
 namespace orlop::protocol {
+namespace {
+
+// Something that a node writes.
+bool is_possible(SlotWord word) {
+  if (word.flags != 0 && word.flags != segment::kFlagDoomed) return false;
+  if (word.doomed()) return word.state == SlotState::kRetiring;
+  return word.state <= SlotState::kRetiring;
+}
+
+}  // namespace
+
+Result<void> check_slab_table(const segment::ControlArea& area) {
+  const segment::Geometry& geometry = area.geometry();
+  for (std::uint32_t s = 0; s < geometry.slab_count; ++s) {
+    const std::uint32_t pages = area.slab(SlabId{s}).slot_pages.load(std::memory_order_relaxed);
+    if (pages <= geometry.ordinals_per_slab) continue;
+    return fail(ErrorCode::kCorrupt, "slab table: slots of slab " + std::to_string(s) + " have " +
+                                         std::to_string(pages) + " pages, the slab has " +
+                                         std::to_string(geometry.ordinals_per_slab));
+  }
+  return {};
+}
 
 Result<void> Node::recover_from(std::vector<HandedOver> clients, MonoNs now,
                                 RecoveryReport& report) {
@@ -63,13 +85,14 @@ Result<void> Recovery::walk_slab(SlabId slab, std::uint32_t slots) {
     const SlotId slot = geometry.slot_id(slab, ordinal);
     const SlotRow& row = node_.area_.slot(slot);
     const SlotWord word = row.load_word();
+    if (!is_possible(word))
+      return fail(ErrorCode::kCorrupt, "slot " + std::to_string(slot.value) + " has state " +
+                                           std::to_string(static_cast<int>(word.state)) +
+                                           ", flags " + std::to_string(word.flags));
     if (word.state == SlotState::kFree) {
       end_run(ordinal);
       continue;
     }
-    if (word.state > SlotState::kRetiring)
-      return fail(ErrorCode::kCorrupt, "slot " + std::to_string(slot.value) + " has state " +
-                                           std::to_string(static_cast<int>(word.state)));
     ++used;
     ++node_.slots_in_state_[static_cast<int>(word.state)];
     if (take_single(slot, word)) continue;

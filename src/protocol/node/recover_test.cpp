@@ -418,6 +418,34 @@ TEST_F(RecoverTest, Impossible_tables_are_an_error) {
   EXPECT_EQ(recovered.error().code, ErrorCode::kCorrupt);
 }
 
+// Found by tests/fuzz/recovery.cpp.
+TEST_F(RecoverTest, Flags_that_no_node_writes_are_an_error) {
+  const auto a = world.put_start(client, row, {key(1)});
+  segment::SlotRow& slot_row = world.area().slot(SlotId{a.grants[0].slot});
+  segment::SlotWord word = slot_row.load_word();
+  word.flags = segment::kFlagDoomed;  // only together with Retiring
+  slot_row.store_word(word);
+  world.kill();
+  const auto recovered =
+      NodeMachine::recover(world.area(), NodeWorld::plain_config(), Incarnation{3}, {}, 0, nullptr);
+  ASSERT_FALSE(recovered.has_value());
+  EXPECT_NE(recovered.error().message.find("state 1, flags 1"), std::string::npos)
+      << recovered.error().message;
+}
+
+// Found by tests/fuzz/recovery.cpp: such a node died at every start.
+TEST_F(RecoverTest, Slab_of_a_class_that_no_node_assigns_is_an_error) {
+  world.put(client, row, {key(1)});
+  world.kill();
+  world.area().slab(SlabId{3}).slot_pages.store(world.geometry().ordinals_per_slab + 1);
+  const auto recovered =
+      NodeMachine::recover(world.area(), NodeWorld::plain_config(), Incarnation{3}, {}, 0, nullptr);
+  ASSERT_FALSE(recovered.has_value());
+  EXPECT_EQ(recovered.error().code, ErrorCode::kCorrupt);
+  EXPECT_NE(recovered.error().message.find("slab 3 have 17 pages"), std::string::npos)
+      << recovered.error().message;
+}
+
 TEST_F(RecoverTest, Client_handed_over_twice_is_an_error) {
   world.kill();
   const auto& channel = world.channel(client);

@@ -30,6 +30,9 @@
 
 namespace orlop::protocol {
 
+// Errors: kCorrupt, if a slab has a class that no node assigns. Before anything is built on it.
+Result<void> check_slab_table(const segment::ControlArea& area);
+
 class Recovery {
  public:
   Recovery(Node& node, MonoNs now, RecoveryReport& report)
