@@ -30,6 +30,8 @@ void QuietPhase::run() {
   if (world_.verdict.failed()) return;
   misses_have_causes();
   if (world_.verdict.failed()) return;
+  pins_are_capped(world_.options.namespaces() + (world_.options.ranks < 2 ? 0 : 1));
+  if (world_.verdict.failed()) return;
   everybody_leaves();
 }
 

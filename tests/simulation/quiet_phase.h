@@ -21,6 +21,8 @@ class QuietPhase {
   bool counters_are_zero();
   void put_into_every_namespace();
   void misses_have_causes();
+  void pins_are_capped(std::uint32_t puts_before);  // quiet_phase_pins.cpp
+  void cap_is_right();
   void everybody_leaves();
   void books_balance(std::size_t clients);
 

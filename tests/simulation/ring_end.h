@@ -24,6 +24,10 @@ class RingEnd {
   Taken take(ClientId client, MonoNs now, MonoNs max_wait);
   // What was taken; null for a ping, which is answered here. Spans live until the next take().
   const protocol::NodeEvent* request() const { return request_ ? &*request_ : nullptr; }
+  bool waits_for(const protocol::NodeAnswer& answer) const {
+    return open_.contains(answer.request);
+  }
+  // Requires waits_for(answer).
   void answer(const protocol::NodeAnswer& answer, const protocol::NodeEffects& effects);
   bool request_waits() const { return !requests_.empty(); }
   // Asked and not answered although its time is over.

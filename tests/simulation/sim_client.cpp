@@ -107,6 +107,10 @@ void SimClient::ring_if_posted() {
   if (session().must_ring()) world_.ring(world_.node_doorbell);
 }
 
+void SimClient::ring_now() {
+  run_as(*family().process, world_, [this] { ring_if_posted(); }, [this] { my_.reset(); });
+}
+
 // Waits for nothing but answers: then only a doorbell, or the end of the line, wakes it.
 void SimClient::fall_asleep() {
   const bool waits = !my_->operations.empty() && my_->puts.empty() && my_->reads.empty() &&

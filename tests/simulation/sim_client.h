@@ -49,6 +49,10 @@ class SimClient {
   // Whatever a client can do to its ring of missed keys.
   void spoil_missed();
   NamespaceRow row_of(std::uint32_t ns) const { return *my_->rows[ns]; }
+  // One plan for each page it finds, until the pin budget or the ledger is used up.
+  void pin_all();
+  std::uint64_t pinned_bytes() const { return my_->pinned_bytes; }
+  void ring_now();  // what was posted from outside its turn
   std::string what_is_open() const;
 
  private:

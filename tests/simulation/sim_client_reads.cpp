@@ -30,7 +30,7 @@ bool SimClient::reserve_cells(std::uint32_t count, std::vector<std::uint32_t>& c
 
 void SimClient::start_read(const Pages& pages) {
   const auto [ns, first, count] = pages;
-  if (my_->reads.size() >= kMostReads) return;
+  if (my_->reads.size() >= kMostReads && !world_.calm()) return;
   // The node counts on the library to keep to the cap.
   const std::uint64_t bytes = count * segment::slot_bytes(world_.options.value_len[ns]);
   if (my_->pinned_bytes + bytes >
@@ -80,6 +80,17 @@ void SimClient::start_read(const Pages& pages) {
   const ReadPlan& kept = my_->reads.emplace(next_read_++, std::move(plan)).first->second;
   if (world_.roll(700)) segment::touch(my_->channel, kept.pinned);
   count_cells();
+}
+
+void SimClient::pin_all() {
+  run_as(
+      *family().process, world_,
+      [this] {
+        for (std::uint32_t ns = 0; ns < world_.options.namespaces(); ++ns)
+          for (std::uint32_t page = 0; page < world_.options.keys; ++page)
+            start_read({ns, page, 1});
+      },
+      [this] { my_.reset(); });
 }
 
 // What a read does not return is not pinned.

@@ -227,8 +227,12 @@ void SimServer::apply(NodeEffects& effects) {
     }
     answered.push_back(answer.client);
     const auto client = my_->clients.find(answer.client);
-    if (client != my_->clients.end() && client->second.rings)
+    if (client == my_->clients.end() || !client->second.rings) continue;
+    if (client->second.rings->waits_for(answer)) {
       client->second.rings->answer(answer, effects);
+    } else {
+      world_.verdict.broken(Oracle::kAnswers, "the node answers a second time, or unasked");
+    }
   }
   wake_answered(answered);
   for (const protocol::VerifyValue& wanted : effects.verify)

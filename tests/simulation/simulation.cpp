@@ -25,7 +25,8 @@ void on_abort(int) {
   if (g_running == nullptr) return;
   std::fprintf(stderr, "%s\n", describe(*g_running).c_str());
   if (g_running->verdict.failed())
-    std::fprintf(stderr, "an oracle had failed before: %s\n",
+    std::fprintf(stderr, "an oracle had failed before: %s: %s\n",
+                 std::string(to_string(g_running->verdict.failure()->oracle)).c_str(),
                  g_running->verdict.failure()->message.c_str());
 }
 
