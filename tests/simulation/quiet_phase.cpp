@@ -17,6 +17,7 @@ constexpr int kMostSteps = 20'000;
 
 void QuietPhase::run() {
   world_.calm_down();
+  for (const auto& client : world_.clients) client->spare();
   if (!until("clients come to rest", [this] { return all_idle(); })) return;
   if (!until("counters return to zero while clients stay attached",
              [this] { return all_idle() && counters_are_zero(); }))

@@ -35,6 +35,7 @@ class SimClient {
   void step_device();  // the device makes progress, children exit
 
   // ---- the end of a run
+  void spare() { family().process->stores_left = Process::kNoLimit; }  // no kill waits for it
   bool idle() const;  // attached, every namespace open, nothing under way
   bool gone() const;  // left for good, its children too
   void leave();       // detaches and does not come back

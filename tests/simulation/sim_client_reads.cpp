@@ -53,6 +53,7 @@ void SimClient::start_read(const Pages& pages) {
   plan.pinned.resize(count);
   const Sequence begun = world_.slots.now();
   const std::uint32_t epoch = index_epoch();
+  world_.interrupt_soon(*family().process);  // between look-up, cell and second look
   const segment::PinResult result =
       segment::pin_prefix(my_->area, my_->channel, plan.cells, plan.keys, plan.index, plan.pinned);
   if (result.stop == segment::PinStop::kNotFound) {

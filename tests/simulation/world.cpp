@@ -13,6 +13,7 @@ namespace orlop::simulation {
 namespace {
 constexpr unsigned kDeepest = 3;         // steps inside steps
 constexpr unsigned kMostOthersLog2 = 8;  // steps inside one interruption
+constexpr unsigned kSoonLog2 = 9;        // or within 2^9, where it matters most
 constexpr unsigned kAccessesLog2 = 11;   // an interruption or a kill comes within 2^11 accesses
 }  // namespace
 
@@ -112,6 +113,11 @@ bool World::may_run(Process& process, std::uint32_t killed, std::uint32_t paused
   if (fault(killed) && process.stores_left == Process::kNoLimit) process.stores_left = within();
   if (depth_ < kDeepest && fault(options.nested)) process.loads_until_others = within();
   return true;
+}
+
+void World::interrupt_soon(Process& process) {
+  if (depth_ < kDeepest && fault(options.nested))
+    process.loads_until_others = rng.uniform(std::uint64_t{1} << rng.uniform(kSoonLog2));
 }
 
 void World::stored(const void* address, std::uint64_t before, std::uint64_t after) {

@@ -53,6 +53,8 @@ class World : public AccessObserver {
   // Before a step of the process: it may be stopped, die in it, or be interrupted in it. False: it
   // does not run now.
   bool may_run(Process& process, std::uint32_t killed, std::uint32_t paused);
+  // The process comes to a place where an interruption shows most: sometimes one comes soon.
+  void interrupt_soon(Process& process);
 
   // ---- names
   KeyId key(std::uint32_t ns, std::uint32_t number) const;
