@@ -25,6 +25,7 @@ constexpr std::uint64_t kMostSeeds = 300;
 constexpr std::array kFoundElsewhere = {
     // Needs two cores, or a schedule that nested steps do not reach: tests/interleaving.
     PlantedBug::kFenceMissing,
+    PlantedBug::kIdentityNotRechecked,
     PlantedBug::kGenerationNotCompared,
     PlantedBug::kWakerWithoutFence,
     PlantedBug::kSleeperLooksFirst,
