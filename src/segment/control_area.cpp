@@ -84,7 +84,7 @@ void ControlArea::set_places(std::byte* base, const Geometry& geometry) {
   slots_ = reinterpret_cast<SlotRow*>(base + geometry.slot_table_offset);
   for (int place = 0; place < 2; ++place)
     index_[place] = reinterpret_cast<IndexBucket*>(base + geometry.index_offset[place]);
-  slot_rows_ = geometry.slot_rows;
+  geometry_ = geometry;
 }
 
 }  // namespace orlop::segment

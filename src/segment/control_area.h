@@ -87,10 +87,11 @@ class ControlArea {
   static Result<ControlArea> open(std::span<std::byte> span);
 
   ControlHeader& header() const { return *header_; }
-  const Geometry& geometry() const { return header_->geometry; }
+  // As it was when the view was made: a header damaged later does not move anything.
+  const Geometry& geometry() const { return geometry_; }
   SegmentId segment_id() const { return SegmentId{header_->segment_id}; }
   SlotRow& slot(SlotId id) const { return slots_[id.value]; }
-  bool valid_slot(SlotId id) const { return id.value != 0 && id.value < slot_rows_; }
+  bool valid_slot(SlotId id) const { return id.value != 0 && id.value < geometry_.slot_rows; }
   SlabRow& slab(SlabId id) const { return slabs_[id.value]; }
   NamespaceTableRow& namespace_row(NamespaceRow row) const { return namespaces_[row.value]; }
   std::span<char> namespace_text(NamespaceRow row) const;  // kNamespaceTextBytes
@@ -111,7 +112,7 @@ class ControlArea {
   NamespaceTableRow* namespaces_ = nullptr;
   char* texts_ = nullptr;
   IndexBucket* index_[2] = {nullptr, nullptr};
-  std::uint32_t slot_rows_ = 0;
+  Geometry geometry_;
 };
 
 }  // namespace orlop::segment

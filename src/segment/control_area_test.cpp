@@ -72,6 +72,18 @@ TEST(ControlArea, Open_names_what_is_wrong) {
   EXPECT_TRUE(ControlArea::open(segment.span()).has_value());
 }
 
+// A client goes on with its plans while a server that dies damages the header.
+TEST(ControlArea, View_of_a_header_damaged_later_keeps_its_geometry) {
+  TestSegment segment;
+  const ControlArea view = ControlArea::open(segment.span()).value();
+  const Geometry before = segment.geometry();
+  segment.area().header().geometry.slab_bytes *= 2;
+  segment.area().header().geometry.slot_rows = 1;
+  EXPECT_EQ(view.geometry(), before);
+  EXPECT_TRUE(view.valid_slot(SlotId{before.slot_rows - 1}));
+  EXPECT_FALSE(ControlArea::open(segment.span()).has_value());
+}
+
 TEST(ControlArea, Open_of_a_short_span_is_refused) {
   TestSegment segment;
   EXPECT_FALSE(ControlArea::open(segment.span().first(100)).has_value());

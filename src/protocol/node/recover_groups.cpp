@@ -46,7 +46,6 @@ Recovery::Census Recovery::count(std::span<const Found> group) const {
       ++c.doomed;
       continue;
     }
-    if (torn(slot, word)) ++c.torn;
     if (word.state == SlotState::kCommitted) ++c.committed;
     if (word.state == SlotState::kLocalReady) ++c.local_ready;
     if (word.state == SlotState::kRetiring) ++c.retiring;
@@ -60,12 +59,19 @@ bool Recovery::owner_lives(std::span<const Found> group) const {
 
 // ---- verdicts ----
 
-// A group of one page, not Prepared: no need to sort it among the others.
+// No need to sort it among the others: a torn row, or a group of one page that is not Prepared.
 bool Recovery::take_single(SlotId slot, SlotWord word) {
   if (word.state == SlotState::kPrepared) return false;
+  if (torn(slot, word)) {
+    // Nor may what it says of its group count: it could take a stranger's with it, Prepared slots
+    // of a living writer included. Its own group is short of a member.
+    SOMETIMES(true, "recovery meets a torn row");
+    doom(slot);
+    return true;
+  }
   const segment::SlotFields fields = node_.area_.slot(slot).load_fields();
   if (fields.group.length != 1 || fields.group.index != 0) return false;
-  if (is_doomed(word) || torn(slot, word) || !node_.is_current(fields.ns)) {
+  if (is_doomed(word) || !node_.is_current(fields.ns)) {
     doom(slot);
   } else {
     keep_one(slot, word);
@@ -75,7 +81,7 @@ bool Recovery::take_single(SlotId slot, SlotWord word) {
 
 void Recovery::decide(std::span<const Found> group) {
   const Census c = count(group);
-  const bool sound = c.complete && c.current && c.doomed == 0 && c.torn == 0 &&
+  const bool sound = c.complete && c.current && c.doomed == 0 &&
                      !(c.retiring > 0 && PLANTED(kRetiringLostAtRestart));
   if (c.prepared == group.size()) {
     if (owner_lives(group) && !PLANTED(kPreparedFreedUnderWriter)) {
@@ -171,8 +177,7 @@ void Recovery::decide_by_slot(std::span<const Found> group) {
     const SlotWord word = node_.area_.slot(slot).load_word(std::memory_order_relaxed);
     if (word.state == SlotState::kPrepared) {
       prepared.push_back(member);
-    } else if (is_doomed(word) || torn(slot, word) ||
-               !node_.is_current(node_.area_.slot(slot).load_ns())) {
+    } else if (is_doomed(word) || !node_.is_current(node_.area_.slot(slot).load_ns())) {
       doom(slot);
     } else {
       readable.push_back(member);

@@ -138,6 +138,22 @@ TEST_F(RecoverTest, Torn_row_takes_its_group) {
   EXPECT_TRUE(world.find(row, key(3)));
 }
 
+// Found by the simulation: a damaged row that names the put of a living writer took its memory.
+TEST_F(RecoverTest, Torn_row_takes_no_other_group) {
+  const auto damaged = world.put(client, row, keys(1, 3), {.groups = {2, 1}});
+  const auto whole = world.put(client, row, keys(10, 2), {.groups = {2}});
+  const auto open = world.put_start(client, row, keys(20, 2), {.groups = {2}});
+  world.area().slot(slot(damaged, 0)).put.store(open.put.value);
+  world.area().slot(slot(damaged, 2)).put.store(whole.put.value);
+  const RecoveryReport report = world.restart();
+  EXPECT_EQ(report.slots_doomed, 3u);
+  EXPECT_EQ(report.prepared_kept, 2u) << "their writer lives and may write";
+  EXPECT_EQ(world.found(row, keys(10, 2)), 2u);
+  EXPECT_EQ(world.found(row, keys(1, 3)), 0u);
+  world.step(event::ClientResumed{client, {open.put}});
+  EXPECT_THAT(world.commit(client, open), Each(Outcome::kStored));
+}
+
 TEST_F(RecoverTest, All_local_ready_becomes_committed) {
   const auto a = world.put_start(client, row, keys(1, 3), {.groups = {3}});
   commit_partly(a, 3);

@@ -3,6 +3,7 @@
 //
 //   members of one group (put id, group number)                       | verdict
 //   ------------------------------------------------------------------+------------------------------
+//   a row that is not Prepared and torn (its group is one short then)  | doomed
 //   all Prepared, owner handed over                                    | kept for its commit,
 //   abort,
 //                                                                      | resume or death
@@ -11,7 +12,7 @@
 //   namespace index current                                            |
 //   first Prepared, others Prepared or LocalReady, all there, sums     | kept as *partly ready*:
 //   its good, index current, owner handed over                             | owner's resume decides
-//   anything else (a member missing, doomed, torn; old index)          | readable and Retiring
+//   anything else (a member missing or doomed; old index)              | readable and Retiring
 //   doomed,
 //                                                                      | Prepared freed
 //
@@ -52,7 +53,7 @@ class Recovery {
     std::uint16_t age;  // of its most recent member, in recency units
   };
   struct Census {
-    std::uint32_t committed = 0, local_ready = 0, retiring = 0, doomed = 0, prepared = 0, torn = 0;
+    std::uint32_t committed = 0, local_ready = 0, retiring = 0, doomed = 0, prepared = 0;
     bool complete = false, current = false, first_prepared = false;
   };
 
