@@ -31,6 +31,9 @@ class DrainOracle {
     if (open_.erase(number) > 0) last_over_ = ++clock_;
   }
 
+  // Something else may have changed it.
+  void forget() { known_.reset(); }
+
   std::uint64_t now() const { return clock_; }
   // What the node did all the time since then; nullopt: nobody knows.
   std::optional<bool> since(std::uint64_t then) const {

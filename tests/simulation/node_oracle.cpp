@@ -23,8 +23,8 @@ struct Table {
 
 Table count(const World& world) {
   Table table;
-  const segment::ControlArea area = world.area();
-  for (std::uint32_t i = 1; i < world.memory.geometry.slot_rows; ++i) {
+  const segment::ControlArea area = world.segment().area();
+  for (std::uint32_t i = 1; i < world.segment().memory.geometry.slot_rows; ++i) {
     const segment::SlotRow& row = area.slot(SlotId{i});
     const segment::SlotWord word = row.load_word();
     if (word.state == SlotState::kFree) continue;
@@ -83,7 +83,7 @@ void check_victims(World& world, const Table& table, const protocol::NodeMachine
 
 void check_caps(World& world, const Table& table, const protocol::NodeGauges& gauges) {
   const protocol::NodeConfig& config = world.options.node;
-  const std::uint64_t bytes = world.memory.geometry.value_bytes();
+  const std::uint64_t bytes = world.segment().memory.geometry.value_bytes();
   const std::uint64_t prepared_cap =
       config.prepared_cap_bytes != 0 ? config.prepared_cap_bytes : bytes / 4;
   for (const auto& [client, prepared] : table.prepared_of)
@@ -111,9 +111,9 @@ void check_node(World& world) {
   check_gauges(world, table, gauges);
   check_victims(world, table, *node, gauges);
   check_caps(world, table, gauges);
-  world.slots.check_groups();
-  world.slots.check_published();
-  world.slots.check_no_duplicates();
+  world.segment().slots.check_groups();
+  world.segment().slots.check_published();
+  world.segment().slots.check_no_duplicates();
   node->validate();
 }
 

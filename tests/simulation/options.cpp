@@ -90,6 +90,9 @@ void choose_faults(Rng& rng, Options& o) {
   o.drain = sometimes(rng, 0.25, 8);
   o.older_abi = sometimes(rng, 0.2, 500);
   o.doubled = sometimes(rng, 0.3, 200);
+  o.store = rng.chance(0.5);
+  o.keeper_killed = sometimes(rng, 0.3, 8);
+  o.damaged = sometimes(rng, 0.3, 400);
   o.doorbell_delay = one_of<MonoNs>(rng, {0, 100 * kNsPerUs, 20 * kNsPerMs});
 }
 
@@ -131,13 +134,15 @@ std::string Options::text() const {
       << ", min evict groups " << node.min_evict_groups << "\n  per mille: server killed "
       << server_killed << " paused " << server_paused << ", client killed " << client_killed
       << " paused " << client_paused << " hangs up " << client_hangs_up << " detaches "
-      << client_detaches << " forks " << client_forks << ", socket lost " << socket_lost
-      << ", keeper slow " << keeper_slow << " refuses " << keeper_refuses << ", nested " << nested
-      << ", abandoned " << request_abandoned << ", flush " << flush << ", remove " << remove
-      << ", false report " << false_report << ", corrupted " << corrupted << ", copy fails "
-      << copy_fails << ", long pause " << long_pause << ", stall " << long_stall << ", drain "
-      << drain << ", older abi " << older_abi << ", doubled " << doubled << ", abort " << abort
-      << ", preempted " << preempted << "; doorbell delay us " << doorbell_delay / kNsPerUs;
+      << client_detaches << " forks " << client_forks << ", keeper killed " << keeper_killed
+      << (store ? " (memory kept)" : " (memory lost)") << ", damaged " << damaged
+      << ", socket lost " << socket_lost << ", keeper slow " << keeper_slow << " refuses "
+      << keeper_refuses << ", nested " << nested << ", abandoned " << request_abandoned
+      << ", flush " << flush << ", remove " << remove << ", false report " << false_report
+      << ", corrupted " << corrupted << ", copy fails " << copy_fails << ", long pause "
+      << long_pause << ", stall " << long_stall << ", drain " << drain << ", older abi "
+      << older_abi << ", doubled " << doubled << ", abort " << abort << ", preempted " << preempted
+      << "; doorbell delay us " << doorbell_delay / kNsPerUs;
   return out.str();
 }
 

@@ -51,8 +51,11 @@ struct Options {
   std::uint32_t client_hangs_up = 0;
   std::uint32_t client_detaches = 0;
   std::uint32_t client_forks = 0;
-  std::uint32_t socket_lost = 0;  // the server closes it
-  std::uint32_t keeper_slow = 0;  // a frame to or from the keeper takes long
+  std::uint32_t socket_lost = 0;    // the server closes it
+  std::uint32_t keeper_killed = 0;  // its server dies with it
+  bool store = false;               // a service manager keeps the memory for the next keeper
+  std::uint32_t damaged = 0;        // a dying server leaves a damaged header or damaged rows
+  std::uint32_t keeper_slow = 0;    // a frame to or from the keeper takes long
   std::uint32_t keeper_refuses = 0;
   std::uint32_t nested = 0;  // others run between two accesses of a step
   std::uint32_t request_abandoned = 0;

@@ -43,7 +43,7 @@ void SimClient::die() {
   // Nobody looks at what it had pinned any more.
   for (const auto& [plan, pinned] : family().pins)
     for (const segment::PinnedSlot& page : pinned)
-      world_.slots.reader_ends(page.slot, page.generation);
+      segment().slots.reader_ends(page.slot, page.generation);
   family().pins.clear();
   --family().fork_pipe->writers;
   if (family().fork_pipe->closed()) end_family(family());
@@ -52,7 +52,7 @@ void SimClient::die() {
 
 void SimClient::end_family(Family& ended) {
   ended.device.drop_all();
-  for (const PutId put : ended.writing) world_.slots.writer_ends(put);
+  for (const PutId put : ended.writing) ended.segment->slots.writer_ends(put);
   ended.writing.clear();
 }
 
@@ -72,7 +72,9 @@ void SimClient::step_device() {
 }
 
 void SimClient::turn() {
+  if (my_->over) return become_another();
   drive_line();
+  if (my_->over) return;
   if (!my_->session) {
     exits_ = leaves_for_good_;
     return;
@@ -228,6 +230,32 @@ void SimClient::come_to_an_end() {
   const std::uint64_t cookie = my_->next_cookie++;
   my_->operations[cookie].code = protocol::RequestCode::kDetach;
   session().detach(cookie);
+}
+
+// The segment is gone; what it still reads and writes is nobody else's any more. When that is over
+// the process attaches anew.
+void SimClient::become_another() {
+  take_finished_copies();
+  advance_reads();
+  const auto stuck = [](const auto& item) { return item.second.stuck; };
+  if (std::any_of(my_->puts.begin(), my_->puts.end(), stuck)) exits_ = true;
+  std::vector<PutId> ended;
+  for (const auto& [id, plan] : my_->puts)
+    if (plan.copies == 0) ended.push_back(id);
+  for (const PutId id : ended) {
+    my_->puts.erase(id);
+    writing_is_over(id, false);
+  }
+  for (const auto& [id, plan] : my_->reads)
+    if (plan.life.stuck()) exits_ = true;
+  if (exits_ || !my_->puts.empty() || !my_->reads.empty()) return;
+  if (leaves_for_good_) {
+    exits_ = true;
+    return;
+  }
+  world_.note(name() + " is free of the old segment");
+  my_ = std::make_unique<Private>();
+  my_->nonce = world_.new_nonce();
 }
 
 bool SimClient::opened_all() const {

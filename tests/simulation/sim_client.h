@@ -119,6 +119,7 @@ class SimClient {
     std::vector<std::uint64_t> abandoned_removals;
     std::uint64_t next_cookie = 1, next_commit = 1, commits_answered = 0;
     std::uint64_t pinned_bytes = 0;
+    bool over = false;  // the segment is gone: only its plans are left
     bool leaving = false;
     bool detaching = false;
   };
@@ -129,10 +130,12 @@ class SimClient {
     Device device;
     std::map<std::uint64_t, std::vector<segment::PinnedSlot>> pins;  // by read plan
     std::vector<PutId> writing;
+    SimSegment* segment = nullptr;  // that it is attached to, or was last
   };
 
   // sim_client.cpp: life
   Family& family() { return *families_.back(); }
+  SimSegment& segment() const { return *families_.back()->segment; }
   void be_born();
   void die();
   void end_family(Family& family);
@@ -155,6 +158,9 @@ class SimClient {
   void welcomed(const Packet& packet);
   void detached();
   void line_is_gone(MonoNs retry_after);
+  void forget_lost(const std::vector<protocol::Lost>& lost);
+  void segment_is_gone();
+  void become_another();
   // sim_client_answers.cpp
   void consume();
   void answered(const protocol::Answer& answer);
@@ -181,6 +187,7 @@ class SimClient {
   Pages choose_pages(bool to_write);
   void preempt();
   void start_read(const Pages& pages);
+  std::uint32_t sound_prefix(const ReadPlan& plan, std::uint32_t pinned);
   void count_cells();
   bool reserve_cells(std::uint32_t count, std::vector<std::uint32_t>& cells);
   std::uint32_t index_epoch() const;

@@ -66,11 +66,11 @@ void SimClient::answered(const Answer& answer) {
     case RequestCode::kFlush:
       if (answer.status != protocol::kStatusOk)
         return broken(Oracle::kAnswers, "remove, flush: " + answer.text);
-      return world_.removals.closed(asked.removal, true, world_.slots.now());
+      return segment().removals.closed(asked.removal, true, segment().slots.now());
     case RequestCode::kDrain:
       if (answer.status != protocol::kStatusOk)
         return broken(Oracle::kAnswers, "drain: " + answer.text);
-      return world_.drains.answered(asked.drain, answer.args[0] == 1);
+      return segment().drains.answered(asked.drain, answer.args[0] == 1);
     case RequestCode::kDetach:
       return detached();
     default:
@@ -84,7 +84,7 @@ void SimClient::put_started(const Operation& asked, const Answer& answer) {
   plan.last_put = asked.last_put;
   plan.begun = asked.begun;
   const std::vector<std::uint32_t> groups = group_numbers(asked.keys.size(), asked.group_lens);
-  const std::optional<bool> draining = world_.drains.since(asked.drain);
+  const std::optional<bool> draining = segment().drains.since(asked.drain);
   for (std::size_t i = 0; i < asked.keys.size(); ++i) {
     const protocol::SlotGrant grant = answer.grants[i];
     const Outcome outcome = answer.outcomes[i];
@@ -117,15 +117,16 @@ void SimClient::put_started(const Operation& asked, const Answer& answer) {
   for (std::size_t i = 0; i < plan.entries.size(); ++i) {
     const protocol::CommitEntry& entry = plan.entries[i];
     const SlotId slot{entry.slot};
-    world_.slots.writer_begins(put, slot, Generation{entry.generation}, plan.keys[i]);
+    segment().slots.writer_begins(put, slot, Generation{entry.generation}, plan.keys[i]);
     if (!session().register_copy(put)) broken(Oracle::kAnswers, "a fresh put takes no copies");
     ++plan.copies;
-    family().device.queue({.writes = true,
-                           .put = put,
-                           .slot = slot,
-                           .generation = Generation{entry.generation},
-                           .identity = {plan.keys[i], plan.ns},
-                           .value = world_.memory.value(slot, world_.options.value_len[plan.ns])});
+    family().device.queue(
+        {.writes = true,
+         .put = put,
+         .slot = slot,
+         .generation = Generation{entry.generation},
+         .identity = {plan.keys[i], plan.ns},
+         .value = segment().memory.value(slot, world_.options.value_len[plan.ns])});
   }
   const Unobserved quiet;
   plan.index = my_->area.slot(SlotId{plan.entries.front().slot}).load_ns();
@@ -147,7 +148,7 @@ void SimClient::committed(const Operation& asked, const Answer& answer) {
       broken(Oracle::kA1, "commit: half a group is stored");
     const SlotId slot{asked.entries[i].slot};
     const Generation generation{asked.entries[i].generation};
-    if (outcome == Outcome::kStored && world_.slots.readable_since(slot, generation) == 0)
+    if (outcome == Outcome::kStored && segment().slots.readable_since(slot, generation) == 0)
       broken(Oracle::kV1, "commit: stored, but the slot never became readable");
     if (outcome == Outcome::kStored && asked.flushed)
       broken(Oracle::kRemoved, "commit: stored, though its namespace was flushed before");
@@ -166,9 +167,9 @@ bool SimClient::may_be_evicted(const Operation& asked, std::size_t entry) const 
   for (std::size_t i = 0; i < asked.entries.size(); ++i) {
     if (asked.entry_groups[i] != asked.entry_groups[entry]) continue;
     const SlotId slot{asked.entries[i].slot};
-    if (world_.slots.readable_since(slot, Generation{asked.entries[i].generation}) != 0 ||
-        world_.slots.page_readable_since(asked.keys[i], asked.index, asked.begun) ||
-        world_.removals.wanted_since(*my_->rows[asked.ns], KeyId{}, asked.begun))
+    if (segment().slots.readable_since(slot, Generation{asked.entries[i].generation}) != 0 ||
+        segment().slots.page_readable_since(asked.keys[i], asked.index, asked.begun) ||
+        segment().removals.wanted_since(*my_->rows[asked.ns], KeyId{}, asked.begun))
       return true;
   }
   return false;

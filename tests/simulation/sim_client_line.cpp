@@ -14,6 +14,8 @@ using protocol::FrameKind;
 using protocol::Session;
 
 void SimClient::drive_line() {
+  // The end of the keeper pipe, seen soon.
+  if (my_->session && segment().gone && world_.roll(300)) return segment_is_gone();
   switch (my_->line) {
     case Line::kNone:
       if (world_.now < my_->retry_at) return;
@@ -53,19 +55,7 @@ void SimClient::resume() {
   // Answers that the server before left may be taken first, or not.
   if (session().state() == Session::State::kLost && world_.roll(500)) consume();
   const protocol::ResumeSnapshot snapshot = session().reset();
-  for (const protocol::Lost& lost : snapshot.lost) {
-    const auto found = my_->operations.find(lost.cookie);
-    if (found == my_->operations.end() || found->second.code != lost.code)
-      return broken(Oracle::kAnswers, "a request was reported lost that nobody waits for");
-    if (found->second.removal != 0)
-      world_.removals.closed(found->second.removal, false, world_.slots.now());
-    if (found->second.code == protocol::RequestCode::kDrain)
-      world_.drains.lost(found->second.drain);
-    my_->operations.erase(found);
-  }
-  for (const std::uint64_t removal : my_->abandoned_removals)
-    world_.removals.closed(removal, false, world_.slots.now());
-  my_->abandoned_removals.clear();
+  forget_lost(snapshot.lost);
   for (const auto& [cookie, operation] : my_->operations)
     if (operation.code != protocol::RequestCode::kPutCommit &&
         operation.code != protocol::RequestCode::kDetach)
@@ -74,13 +64,43 @@ void SimClient::resume() {
   connect();
   protocol::ResumeFrame frame;
   frame.nonce = my_->nonce;
-  frame.segment = SegmentId{7};
+  frame.segment = segment().id;
   frame.client = session().client();
   frame.ring_generation = snapshot.ring_generation;
   frame.held = snapshot.held;
   socket_->to_server.send({encode(frame), {nullptr, nullptr, family().fork_pipe}},
                           world_.frame_arrives());
   my_->line = Line::kResuming;
+}
+
+void SimClient::forget_lost(const std::vector<protocol::Lost>& all) {
+  for (const protocol::Lost& lost : all) {
+    const auto found = my_->operations.find(lost.cookie);
+    if (found == my_->operations.end() || found->second.code != lost.code)
+      return broken(Oracle::kAnswers, "a request was reported lost that nobody waits for");
+    if (found->second.removal != 0)
+      segment().removals.closed(found->second.removal, false, segment().slots.now());
+    if (found->second.code == protocol::RequestCode::kDrain)
+      segment().drains.lost(found->second.drain);
+    my_->operations.erase(found);
+  }
+  for (const std::uint64_t removal : my_->abandoned_removals)
+    segment().removals.closed(removal, false, segment().slots.now());
+  my_->abandoned_removals.clear();
+}
+
+// Every request is answered: lost. Plans live on, on memory that nobody gives out again.
+void SimClient::segment_is_gone() {
+  world_.note(name() + " learns that its segment is gone");
+  SOMETIMES(!my_->reads.empty(), "sim: a read plan outlived its segment");
+  SOMETIMES(!my_->puts.empty(), "sim: a put outlived its segment");
+  forget_lost(session().give_up());
+  if (!my_->operations.empty())
+    broken(Oracle::kAnswers, "the end of the segment leaves a request without an answer");
+  if (socket_) socket_->closed_by_client = true;
+  socket_.reset();
+  my_->line = Line::kNone;
+  my_->over = true;
 }
 
 void SimClient::line_is_gone(MonoNs retry_after) {
@@ -111,13 +131,19 @@ void SimClient::hear_attaching() {
 void SimClient::welcomed(const Packet& packet) {
   const auto frame = decode<protocol::WelcomeFrame>(packet.frame).value();
   if (my_->older_abi) broken(Oracle::kAttach, "a client of another version was welcomed");
-  if (!world_.keeper->holds(frame.client))
+  if (!packet.descriptors.segment->gone && !world_.keeper->holds(frame.client))
     broken(Oracle::kAttach, "welcomed as client " + std::to_string(frame.client.value) +
                                 " which the keeper does not hold");
+  const auto area = segment::ControlArea::open(packet.descriptors.segment->memory.control_span());
+  if (!area) {  // damaged meanwhile
+    socket_->closed_by_client = true;
+    return line_is_gone(5 * kNsPerMs);
+  }
+  family().segment = packet.descriptors.segment;
   my_->memory = packet.descriptors.channel;
   my_->doorbell = packet.descriptors.client_doorbell;
   my_->channel = segment::ChannelView::open(my_->memory->span(), my_->memory->geometry).value();
-  my_->area = segment::ControlArea::open(world_.memory.control_span()).value();
+  my_->area = *area;
   my_->chunks.emplace(my_->channel.geometry().ledger_chunks);
   // Two threads that pin; any may release.
   my_->threads.assign(2, segment::ThreadLedger(my_->channel));
@@ -142,6 +168,7 @@ void SimClient::hear_resuming() {
   const auto refusal = decode<protocol::RefusalFrame>(packet->frame).value();
   // The detach was served, but its answer went with the server.
   if (refusal.code == ErrorCode::kClosed && my_->detaching) return detached();
+  if (refusal.code == ErrorCode::kClosed && segment().gone) return segment_is_gone();
   if (refusal.code == ErrorCode::kClosed)
     broken(Oracle::kAttach, "resume refused though the segment lives: " + refusal.text);
   line_is_gone(5 * kNsPerMs);

@@ -51,9 +51,11 @@ void SimClient::start_put() {
 
 void SimClient::post_put(std::uint32_t ns, std::uint32_t first, std::uint32_t count,
                          bool last_put) {
-  Operation operation{
-      .code = RequestCode::kPutStart, .ns = ns, .begun = world_.slots.now(), .last_put = last_put};
-  operation.drain = world_.drains.now();
+  Operation operation{.code = RequestCode::kPutStart,
+                      .ns = ns,
+                      .begun = segment().slots.now(),
+                      .last_put = last_put};
+  operation.drain = segment().drains.now();
   for (std::uint32_t i = 0; i < count; ++i) operation.keys.push_back(key(ns, first + i));
   if (world_.roll(700)) {
     for (std::uint32_t left = count; left > 0; left -= operation.group_lens.back())
@@ -92,7 +94,8 @@ void SimClient::remove_some() {
   const std::uint64_t cookie = my_->next_cookie++;
   const protocol::Posted posted = session().remove(*my_->rows[ns], operation.keys, cookie);
   if (posted.result != Post::kPosted) return;
-  operation.removal = world_.removals.posted({*my_->rows[ns]}, operation.keys, world_.slots.now());
+  operation.removal =
+      segment().removals.posted({*my_->rows[ns]}, operation.keys, segment().slots.now());
   world_.note(name() + " removes from namespace " + std::to_string(ns));
   remember(posted, std::move(operation), cookie);
 }
@@ -107,7 +110,7 @@ void SimClient::begin_last_remove(std::uint32_t ns, std::uint32_t nth) {
         const protocol::Posted posted = session().remove(*my_->rows[ns], operation.keys, cookie);
         if (posted.result != Post::kPosted) return;
         operation.removal =
-            world_.removals.posted({*my_->rows[ns]}, operation.keys, world_.slots.now());
+            segment().removals.posted({*my_->rows[ns]}, operation.keys, segment().slots.now());
         remember(posted, std::move(operation), cookie);
       },
       [this] { my_.reset(); });
@@ -137,7 +140,7 @@ void SimClient::flush_some() {
   std::vector<NamespaceRow> rows{*my_->rows[ns]};
   for (std::uint32_t other = 0; whole_family && other < world_.options.namespaces(); ++other)
     if (other != ns && world_.options.same_family(ns, other)) rows.push_back(*my_->rows[other]);
-  operation.removal = world_.removals.posted(rows, {}, world_.slots.now());
+  operation.removal = segment().removals.posted(rows, {}, segment().slots.now());
   world_.note(name() + " flushes namespace " + std::to_string(ns));
   remember(posted, std::move(operation), cookie);
 }
@@ -149,7 +152,7 @@ void SimClient::drain(protocol::DrainMode mode) {
   world_.note(name() + (mode == protocol::DrainMode::kBegin ? " begins" : " ends") + " a drain");
   // Nobody stops waiting for it: the oracle wants to know how it ended.
   Operation operation{.code = RequestCode::kDrain, .request = posted.request};
-  operation.drain = world_.drains.posted();
+  operation.drain = segment().drains.posted();
   my_->operations.emplace(cookie, std::move(operation));
 }
 
@@ -190,7 +193,7 @@ void SimClient::commit(PutId id, PutPlan& plan) {
   for (std::size_t i = 0; i < plan.entries.size(); ++i) {
     const ValueIdentity identity{plan.keys[i], plan.ns};
     const std::span<const std::byte> value =
-        world_.memory.value(SlotId{plan.entries[i].slot}, world_.options.value_len[plan.ns]);
+        segment().memory.value(SlotId{plan.entries[i].slot}, world_.options.value_len[plan.ns]);
     if (!value_is_right(identity, value, 0, value.size()))
       broken(Oracle::kS2, "somebody else wrote into a Prepared slot");
     plan.entries[i].checksum = value_checksum(identity, value);
@@ -218,8 +221,8 @@ void SimClient::abort(PutId id, PutPlan& plan) {
 
 void SimClient::writing_is_over(PutId id, bool committed) {
   std::erase(family().writing, id);
-  if (committed) world_.slots.commit_posted(id);
-  world_.slots.writer_ends(id);
+  if (committed) segment().slots.commit_posted(id);
+  segment().slots.writer_ends(id);
 }
 
 void SimClient::write_finished(const Copy& copy) {

@@ -47,24 +47,25 @@ void SimClient::start_read(const Pages& pages) {
   std::vector<std::uint64_t> floors;
   for (std::uint32_t i = 0; i < count; ++i) {
     plan.keys.push_back(key(ns, first + i));
-    floors.push_back(world_.removals.floor(*my_->rows[ns], plan.keys.back()));
+    floors.push_back(segment().removals.floor(*my_->rows[ns], plan.keys.back()));
   }
   plan.index = my_->area.current_index(*my_->rows[ns]);
   plan.pinned.resize(count);
-  const Sequence begun = world_.slots.now();
+  const Sequence begun = segment().slots.now();
   const std::uint32_t epoch = index_epoch();
   world_.interrupt_soon(*family().process);  // between look-up, cell and second look
   const segment::PinResult result =
       segment::pin_prefix(my_->area, my_->channel, plan.cells, plan.keys, plan.index, plan.pinned);
   if (result.stop == segment::PinStop::kNotFound) {
-    world_.slots.not_found(plan.keys[result.pinned], plan.index, begun, index_epoch() - epoch);
+    segment().slots.not_found(plan.keys[result.pinned], plan.index, begun, index_epoch() - epoch);
     segment::write_missed(my_->channel, {plan.keys[result.pinned], *my_->rows[ns]});
   }
   SOMETIMES(result.pinned > 1, "sim: several pages pinned");
   SOMETIMES(result.pinned == 0, "sim: nothing pinned");
+  const std::uint32_t sound = sound_prefix(plan, result.pinned);
   // A reader's own groups: what lies beyond the last whole one goes back at once.
   const std::uint32_t group = world_.roll(300) ? 3 : 1;
-  const std::uint32_t kept_pages = result.pinned - result.pinned % group;
+  const std::uint32_t kept_pages = sound - sound % group;
   SOMETIMES(kept_pages < result.pinned, "sim: a read is rounded down to whole groups");
   if (kept_pages < result.pinned)
     segment::release_cells(my_->channel,
@@ -75,7 +76,7 @@ void SimClient::start_read(const Pages& pages) {
   if (kept_pages == 0) return count_cells();
   my_->pinned_bytes += kept_pages * segment::slot_bytes(world_.options.value_len[ns]);
   for (const segment::PinnedSlot& page : plan.pinned)
-    world_.slots.reader_begins(page.slot, page.generation);
+    segment().slots.reader_begins(page.slot, page.generation);
   family().pins[next_read_] = plan.pinned;
   check_pinned(plan, floors);
   const ReadPlan& kept = my_->reads.emplace(next_read_++, std::move(plan)).first->second;
@@ -110,15 +111,28 @@ std::uint32_t SimClient::index_epoch() const {
   return my_->area.index_word().epoch;
 }
 
+// As the library does: a row of another length than the namespace's is not believed.
+std::uint32_t SimClient::sound_prefix(const ReadPlan& plan, std::uint32_t pinned) {
+  for (std::uint32_t i = 0; i < pinned; ++i) {
+    const segment::PinnedSlot& page = plan.pinned[i];
+    if (page.value_len == world_.options.value_len[plan.ns]) continue;
+    if (!segment().slots.corrupted(page.slot, page.generation))
+      broken(Oracle::kBytes, "a row has another length than its namespace");
+    return i;
+  }
+  return pinned;
+}
+
 void SimClient::check_pinned(ReadPlan& plan, const std::vector<std::uint64_t>& floors) {
   const Unobserved quiet;
   for (std::size_t i = 0; i < plan.pinned.size(); ++i) {
     const segment::PinnedSlot& page = plan.pinned[i];
     const std::string name = "slot " + std::to_string(page.slot.value);
+    if (segment().slots.corrupted(page.slot, page.generation)) continue;
     if (!my_->area.slot(page.slot).has_identity(plan.keys[i], plan.index) ||
         page.value_len != world_.options.value_len[plan.ns])
       return broken(Oracle::kBytes, "pinned " + name + " of another identity");
-    if (world_.slots.readable_since(page.slot, page.generation) <= floors[i])
+    if (segment().slots.readable_since(page.slot, page.generation) <= floors[i])
       return broken(Oracle::kRemoved, "pinned " + name + ", which was removed or flushed before");
     check_bytes(plan, i);
   }
@@ -126,9 +140,9 @@ void SimClient::check_pinned(ReadPlan& plan, const std::vector<std::uint64_t>& f
 
 void SimClient::check_bytes(const ReadPlan& plan, std::size_t i) {
   const segment::PinnedSlot& page = plan.pinned[i];
-  if (world_.slots.corrupted(page.slot, page.generation)) return;
+  if (segment().slots.corrupted(page.slot, page.generation)) return;
   const ValueIdentity identity{plan.keys[i], plan.ns};
-  const std::span<const std::byte> value = world_.memory.value(page.slot, page.value_len);
+  const std::span<const std::byte> value = segment().memory.value(page.slot, page.value_len);
   if (!value_is_right(identity, value, 0, value.size()) ||
       page.checksum != value_checksum(identity, value))
     broken(Oracle::kBytes, "wrong bytes in pinned slot " + std::to_string(page.slot.value));
@@ -152,7 +166,7 @@ void SimClient::advance_reads() {
                              .slot = slot.slot,
                              .generation = slot.generation,
                              .identity = {plan.keys[page], plan.ns},
-                             .value = world_.memory.value(slot.slot, slot.value_len)});
+                             .value = segment().memory.value(slot.slot, slot.value_len)});
     } else if (world_.roll(hurry ? 500 : 100)) {
       end_read(id, plan);
     }
@@ -171,7 +185,7 @@ void SimClient::release(std::uint64_t id) {
   for (std::size_t i = 0; i < plan.pinned.size(); ++i) check_bytes(plan, i);
   if (plan.copies == 0) {
     for (const segment::PinnedSlot& page : plan.pinned)
-      world_.slots.reader_ends(page.slot, page.generation);
+      segment().slots.reader_ends(page.slot, page.generation);
     family().pins.erase(id);
   }
   my_->pinned_bytes -= plan.pinned.size() * segment::slot_bytes(world_.options.value_len[plan.ns]);
@@ -186,7 +200,7 @@ void SimClient::read_finished(const Copy& copy) {
     return broken(Oracle::kS2, "a copy of a read plan that is over finished");
   ReadPlan& plan = found->second;
   --plan.copies;
-  if (copy.wrong && !world_.slots.corrupted(copy.slot, copy.generation))
+  if (copy.wrong && !segment().slots.corrupted(copy.slot, copy.generation))
     broken(Oracle::kBytes, "a copy read wrong bytes from slot " + std::to_string(copy.slot.value));
   if (plan.life.copy_done(!copy.failed).ended) release(copy.read_plan);
 }
@@ -196,8 +210,8 @@ void SimClient::report_mismatch(const ReadPlan& plan, bool scribble) {
   const std::size_t i = world_.rng.uniform(plan.pinned.size());
   const segment::PinnedSlot& page = plan.pinned[i];
   if (scribble) {
-    world_.slots.corrupt(page.slot, page.generation);
-    world_.memory.value(page.slot, page.value_len)[0] ^= std::byte{1};
+    segment().slots.corrupt(page.slot, page.generation);
+    segment().memory.value(page.slot, page.value_len)[0] ^= std::byte{1};
   }
   world_.note(name() + " reports a mismatch in slot " + std::to_string(page.slot.value) +
               (scribble ? ", truly" : ", falsely"));

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keeper process: holds every channel, starts the server and starts it again.
+// The keeper process: holds every channel, starts the server and starts it again. When it is killed
+// another takes its place: with what a service manager's store has, or with new memory.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
+#include <string>
 
 #include "protocol/attach/keeper_machine.h"
 #include "sim_server.h"
@@ -20,20 +25,40 @@ class SimKeeper {
   void step();
   void step_server();
 
-  bool holds(ClientId client) const { return machine_.holds(client); }
-  std::size_t held() const { return machine_.held(); }
+  bool holds(ClientId client) const { return machine_->holds(client); }
+  // Clients that are gone and held all the same: the server's word was lost with a keeper. Until
+  // the proof of their death.
+  const std::set<ClientId>& lost_drops() const { return lost_drops_; }
+  std::size_t held() const { return machine_->held(); }
   SimServer* server() { return server_.get(); }
   bool serving() const { return server_ && server_->serving(); }
 
  private:
+  // What outlives a keeper, if there is a service manager.
+  struct Store {
+    std::set<std::string> names;
+    std::map<ClientId, Descriptors> channels;
+    std::optional<protocol::LedgerFrame> ledger;
+  };
+  void kill();
+  void lose_drops();
+  void follow();
+  void begin_segment();
+  void perform(const protocol::KeeperEffects& effects);
+  void perform_one(const protocol::KeeperEffect& effect);
   void read_frames();
   void handle(const Packet& packet);
-  protocol::HeldFrame held(const protocol::HoldFrame& asked);
   void bury_server();
   void start_server();
+  void hand_over();
+  void damage();
+  void damage_header();
 
   World& world_;
-  protocol::KeeperMachine machine_;
+  std::optional<protocol::KeeperMachine> machine_;
+  Store store_;
+  std::set<ClientId> lost_drops_;
+  bool dead_ = false;  // killed; the next one comes when its server is dead too
   std::map<ClientId, Descriptors> held_;
   std::shared_ptr<KeeperLink> link_;
   std::unique_ptr<SimServer> server_;

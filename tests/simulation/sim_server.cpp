@@ -75,7 +75,7 @@ bool SimServer::any_ring_waits() const {
 
 void SimServer::fall_asleep() {
   if (my_->node->wants_background() || !my_->to_keeper.empty() || world_.roll(500)) return;
-  auto& sleeping = world_.area().header().node_sleeping;
+  auto& sleeping = world_.segment().area().header().node_sleeping;
   sleeping.store(1, std::memory_order_relaxed);
   segment::full_fence();
   my_->asleep = !any_ring_waits();
@@ -106,7 +106,7 @@ bool SimServer::sleeps_on() {
   if (!my_->asleep) return false;
   if (!anything_happened()) return true;
   my_->asleep = false;
-  world_.area().header().node_sleeping.store(0, std::memory_order_relaxed);
+  world_.segment().area().header().node_sleeping.store(0, std::memory_order_relaxed);
   return false;
 }
 
@@ -171,7 +171,7 @@ void SimServer::handle_keeper_frame(const Packet& packet) {
 
 void SimServer::recover() {
   CHECK(my_->handed_over.size() == my_->hello->channels);
-  const segment::Geometry& geometry = world_.memory.geometry;
+  const segment::Geometry& geometry = world_.segment().memory.geometry;
   std::vector<NodeMachine::HandedOver> channels;
   std::vector<protocol::AttachMachine::Known> known;
   for (const auto& [frame, held] : my_->handed_over) {
@@ -182,25 +182,45 @@ void SimServer::recover() {
   }
   const Incarnation incarnation = my_->hello->incarnation;
   if (my_->hello->cold) {
-    const auto area =
-        segment::ControlArea::format(world_.memory.control_span(), geometry, my_->hello->segment);
-    world_.slots.area_formatted();
+    const auto area = segment::ControlArea::format(world_.segment().memory.control_span(), geometry,
+                                                   my_->hello->segment);
+    world_.segment().slots.area_formatted();
     my_->node = NodeMachine::cold(area, world_.options.node, incarnation, world_.now).value();
   } else {
-    const auto area = segment::ControlArea::open(world_.memory.control_span()).value();
-    protocol::RecoveryReport report;
-    my_->node = NodeMachine::recover(area, world_.options.node, incarnation, std::move(channels),
-                                     world_.now, &report)
-                    .value();
-    world_.slots.server_recovered();
-    SOMETIMES(report.retiring_restored > 0, "sim: a restart restored a retiring group");
-    SOMETIMES(report.slots_doomed > 0, "sim: a restart doomed half a group");
-    SOMETIMES(report.prepared_kept > 0, "sim: a restart kept Prepared slots");
+    recover_warm(std::move(channels));
+    if (!my_->node) return;
   }
   my_->attach = std::make_unique<protocol::AttachMachine>(my_->hello->segment, known);
   serving_ = true;
   send_to_keeper({protocol::encode_bare(FrameKind::kServing), {}});
   world_.note("server serves");
+}
+
+void SimServer::recover_warm(std::vector<NodeMachine::HandedOver> channels) {
+  const auto area = segment::ControlArea::open(world_.segment().memory.control_span());
+  if (!area) return refuse_segment(area.error());
+  if (world_.segment().header_damaged)
+    world_.verdict.broken(Oracle::kRestart, "a server starts on a damaged header");
+  protocol::RecoveryReport report;
+  auto node = NodeMachine::recover(*area, world_.options.node, my_->hello->incarnation,
+                                   std::move(channels), world_.now, &report);
+  if (!node) {
+    world_.verdict.broken(Oracle::kRestart, "recovery refused: " + node.error().message);
+    return refuse_segment(node.error());
+  }
+  my_->node = std::move(*node);
+  world_.segment().slots.server_recovered();
+  SOMETIMES(report.retiring_restored > 0, "sim: a restart restored a retiring group");
+  SOMETIMES(report.slots_doomed > 0, "sim: a restart doomed half a group");
+  SOMETIMES(report.prepared_kept > 0, "sim: a restart kept Prepared slots");
+}
+
+void SimServer::refuse_segment(const Error& error) {
+  if (!world_.segment().header_damaged)
+    world_.verdict.broken(Oracle::kRestart, "a sound segment is refused: " + error.message);
+  world_.note("server refuses the segment: " + error.message);
+  condemns_segment_ = true;
+  process_->alive = false;
 }
 
 // ---- node machine -------------------------------------------------------------------------------
@@ -240,9 +260,9 @@ void SimServer::apply(NodeEffects& effects) {
   for (const protocol::CloseClient& close : effects.close)
     apply(my_->attach->expel(close.client, {ErrorCode::kInvalidArgument, close.why}));
   for (const protocol::PunchIndexPlace& punch : effects.punch) {
-    std::byte* place =
-        world_.memory.control_span().data() + world_.memory.geometry.index_offset[punch.place];
-    std::memset(place, 0, world_.memory.geometry.index_place_bytes);
+    std::byte* place = world_.segment().memory.control_span().data() +
+                       world_.segment().memory.geometry.index_offset[punch.place];
+    std::memset(place, 0, world_.segment().memory.geometry.index_place_bytes);
     my_->node->index_place_punched(punch.place);
   }
   for (const protocol::ChannelReclaimed& reclaimed : effects.reclaimed)
@@ -312,7 +332,7 @@ void SimServer::finish_verifications() {
     my_->verify.erase(my_->verify.begin() + static_cast<std::ptrdiff_t>(i));
     const ValueIdentity identity{wanted.key, world_.namespace_of(wanted.namespace_digest)};
     const std::uint64_t sum =
-        value_checksum(identity, world_.memory.value(wanted.slot, wanted.value_len));
+        value_checksum(identity, world_.segment().memory.value(wanted.slot, wanted.value_len));
     feed(event::ValueVerified{wanted.reporter, wanted.slot, wanted.generation,
                               sum == wanted.expected});
     return;

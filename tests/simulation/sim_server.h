@@ -28,6 +28,8 @@ class SimServer {
   void step();
   Process& process() { return *process_; }
   bool serving() const { return serving_; }
+  // It ended because the control area is damaged (the product's exit status 65).
+  bool condemns_segment() const { return condemns_segment_; }
   // What the kernel does at its end.
   void close_sockets();
   void lose_a_socket();
@@ -84,6 +86,8 @@ class SimServer {
   void read_keeper();
   void handle_keeper_frame(const Packet& packet);
   void recover();
+  void recover_warm(std::vector<protocol::NodeMachine::HandedOver> channels);
+  void refuse_segment(const Error& error);
   void send_to_keeper(Packet packet);
   void flush_to_keeper();
   void feed(const protocol::NodeEvent& event);
@@ -125,6 +129,7 @@ class SimServer {
   std::shared_ptr<KeeperLink> link_;
   std::vector<std::shared_ptr<Socket>> accepted_;  // the kernel's list
   bool serving_ = false;                           // it was once
+  bool condemns_segment_ = false;
   std::unique_ptr<Private> my_;
 };
 

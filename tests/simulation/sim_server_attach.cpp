@@ -101,8 +101,9 @@ void SimServer::apply_one(const effect::Welcome& wanted) {
   frame.incarnation = my_->hello->incarnation;
   frame.client = wanted.client;
   frame.sizes = end.held.channel->sizes;
-  send_to_client(wanted.connection,
-                 {encode(frame), {end.held.channel, nullptr, nullptr, end.held.client_doorbell}});
+  send_to_client(wanted.connection, {encode(frame),
+                                     {end.held.channel, nullptr, nullptr, end.held.client_doorbell,
+                                      &world_.segment()}});
 }
 
 void SimServer::apply_one(const effect::Resume& wanted) {

@@ -44,7 +44,7 @@ void SimServer::send_again() {
                       ->first;
   if (world_.roll(300)) {
     for (protocol::CommitEntry& entry : past.entries) entry.checksum ^= 1;
-    if (past.client == owner) world_.slots.contradicted(past.put);
+    if (past.client == owner) world_.segment().slots.contradicted(past.put);
   }
   // Whose rings are gone, nobody reads for it.
   const auto end = my_->clients.find(past.client);
@@ -82,13 +82,14 @@ void SimServer::check_commit(const event::PutCommit& asked, const protocol::Node
     for (std::uint32_t i = 0; i < answer.count; ++i) {
       if (effects.outcomes[answer.first_outcome + i] != Outcome::kStored) continue;
       const SlotId slot{asked.entries[i].slot};
-      const segment::SlotRow& row = world_.area().slot(slot);
+      const segment::SlotRow& row = world_.segment().area().slot(slot);
       const segment::SlotWord word = row.load_word();
       if (word.generation.value != asked.entries[i].generation ||
           word.state == segment::SlotState::kFree || word.state == segment::SlotState::kRetiring)
         continue;  // evicted again
-      const segment::IndexHit hit = segment::index_find(world_.area(), world_.area().index_word(),
-                                                        row.load_key(), row.load_ns());
+      const segment::IndexHit hit =
+          segment::index_find(world_.segment().area(), world_.segment().area().index_word(),
+                              row.load_key(), row.load_ns());
       if (word.state != segment::SlotState::kCommitted || hit.slot != slot)
         world_.verdict.broken(Oracle::kV1, "commit: stored, but slot " +
                                                std::to_string(slot.value) + " is not to be found");

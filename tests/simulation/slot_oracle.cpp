@@ -27,6 +27,7 @@ void SlotOracle::area_formatted() {
   std::fill(page_slot_.begin(), page_slot_.end(), 0);
   readable_since_.clear();
   doomed_.clear();
+  extents_.clear();
   kept_.clear();
   torn_.clear();
   index_is_built(true);
@@ -116,7 +117,9 @@ std::span<std::uint32_t> SlotOracle::pages_of(SlotId slot) {
 }
 
 void SlotOracle::given_out(SlotId slot, SlotWord word) {
-  for (std::uint32_t& owner : pages_of(slot)) {
+  const std::span<std::uint32_t> pages = pages_of(slot);
+  extents_[slot] = {pages.empty() ? 0 : pages.data() - page_slot_.data(), pages.size()};
+  for (std::uint32_t& owner : pages) {
     if (owner != 0)
       verdict_.broken(Oracle::kS2, name_of(slot, word.generation) +
                                        " given out over memory of slot " + std::to_string(owner));
@@ -139,7 +142,9 @@ void SlotOracle::freed(SlotId slot, Generation generation) {
   if (readers_.contains({slot, generation}))
     verdict_.broken(Oracle::kS2,
                     name_of(slot, generation) + " freed while a reader holds a pin on it");
-  for (std::uint32_t& owner : pages_of(slot)) owner = 0;
+  // As it was given out: the row may have been damaged since.
+  const auto [first, count] = extents_[slot];
+  for (std::uint32_t& owner : std::span(page_slot_).subspan(first, count)) owner = 0;
 }
 
 // ---- reasons ------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/rng.h"
 #include "memory.h"
 #include "removal_oracle.h"
 #include "segment/control_area.h"
@@ -33,6 +34,7 @@ class SlotOracle {
   // Any store to the control area; ignored unless it is a slot's word.
   void stored(const void* address, std::uint64_t before, std::uint64_t after);
   Sequence now() const { return now_; }
+  const segment::ControlArea& area() const { return area_; }
 
   // ---- who may touch memory
   void writer_begins(PutId put, SlotId slot, Generation generation, const KeyId& key);
@@ -57,6 +59,9 @@ class SlotOracle {
   // serving: it had recovered; else what the server before it left is still the measure.
   void server_died(bool serving);
   void server_recovered();
+  // Between the two: a few rows of readable slots get other fields. Their groups are lost, and
+  // nobody else's.
+  void damage_rows(Rng& rng);
   // Whenever no server is between two stores of a step, and where it died between them.
   void check_groups();
   // No page is readable twice, and the index has one entry for each readable slot and no other.
@@ -107,6 +112,7 @@ class SlotOracle {
   segment::ControlArea area_;  // a view that needs no header to be right
   bool formatted_ = false;
   Sequence now_ = 1;
+  std::map<SlotId, std::pair<std::uint64_t, std::uint64_t>> extents_;  // pages, since given out
   std::vector<std::uint32_t> page_slot_;  // by 4 KiB page of the value area: slot that covers it
   std::map<SlotVersion, PutId> writers_;
   std::set<PutId> posted_;  // commits
@@ -118,6 +124,8 @@ class SlotOracle {
   std::map<std::pair<KeyId, NamespaceIndex>, Sequence> committed_since_;  // while indexed_
   std::set<SlotVersion> doomed_;
   std::set<SlotVersion> corrupted_;
+  bool damage_is_fresh_ = false;       // no server has recovered since
+  std::set<SlotVersion> damaged_;      // their rows: what these say of their groups is not true
   std::map<SlotId, Generation> kept_;  // whole groups at the server's death
   std::set<GroupName> torn_;           // groups that a killed server left in pieces
 };

@@ -31,7 +31,7 @@ std::map<SlotOracle::GroupName, SlotOracle::GroupView> SlotOracle::groups() cons
   for (std::uint32_t i = 1; i < memory_.geometry.slot_rows; ++i) {
     const SlotRow& row = area_.slot(SlotId{i});
     const SlotWord word = row.load_word();
-    if (word.state == SlotState::kFree) continue;
+    if (word.state == SlotState::kFree || damaged_.contains({SlotId{i}, word.generation})) continue;
     const segment::SlotFields fields = row.load_fields();
     all[{fields.put, fields.group.group_number}].members.push_back({SlotId{i}, word, fields.group});
   }
@@ -40,7 +40,8 @@ std::map<SlotOracle::GroupName, SlotOracle::GroupView> SlotOracle::groups() cons
 
 void SlotOracle::server_died(bool serving) {
   const Unobserved quiet;
-  check_groups();
+  // Between damage and the next recovery a reader may enter what is left of a group.
+  if (!damage_is_fresh_) check_groups();
   index_is_built(false);
   if (!serving) return;
   kept_.clear();
@@ -56,6 +57,7 @@ void SlotOracle::server_died(bool serving) {
 
 void SlotOracle::server_recovered() {
   const Unobserved quiet;
+  damage_is_fresh_ = false;
   for (const auto& [slot, generation] : kept_) {
     const SlotRow& row = area_.slot(slot);
     const SlotWord word = row.load_word();

@@ -16,6 +16,8 @@
 
 namespace orlop::simulation {
 
+struct SimSegment;
+
 // An eventfd: a ring stays until somebody has waited for it. Each takes its own time to arrive.
 struct Doorbell {
   std::vector<MonoNs> arrives;
@@ -27,6 +29,7 @@ struct Descriptors {
   std::shared_ptr<Process> process;  // its pidfd
   std::shared_ptr<ForkPipe> fork_pipe;
   std::shared_ptr<Doorbell> client_doorbell{};
+  SimSegment* segment = nullptr;  // both areas
 };
 
 struct Packet {

@@ -17,12 +17,9 @@ constexpr unsigned kSoonLog2 = 9;        // or within 2^9, where it matters most
 constexpr unsigned kAccessesLog2 = 11;   // an interruption or a kill comes within 2^11 accesses
 }  // namespace
 
-World::World(const Options& chosen)
-    : options(chosen),
-      rng(chosen.seed ^ 0x6f726c6f70),
-      memory(chosen.capacity, chosen.max_value_len),
-      slots(memory, removals, verdict),
-      keeper(std::make_unique<SimKeeper>(*this)) {
+World::World(const Options& chosen) : options(chosen), rng(chosen.seed ^ 0x6f726c6f70) {
+  begin_segment();
+  keeper = std::make_unique<SimKeeper>(*this);
   describe_namespaces();
   for (std::uint32_t i = 0; i < options.clients; ++i)
     clients.push_back(std::make_unique<SimClient>(*this, i));
@@ -56,9 +53,11 @@ KeyId World::key(std::uint32_t ns, std::uint32_t number) const {
   return {lo, splitmix64(state)};
 }
 
-segment::ControlArea World::area() const {
-  const Unobserved quiet;
-  return segment::ControlArea::open(memory.control_span()).value();
+void World::begin_segment() {
+  if (!segments_.empty()) segment().gone = true;
+  const SegmentId id{segments_.size() + 7};
+  segments_.push_back(
+      std::make_unique<SimSegment>(id, options.capacity, options.max_value_len, verdict));
 }
 
 std::uint32_t World::namespace_of(std::uint64_t digest) const {
@@ -122,7 +121,8 @@ void World::interrupt_soon(Process& process) {
 
 void World::stored(const void* address, std::uint64_t before, std::uint64_t after) {
   trace.mix(after);
-  slots.stored(address, before, after);
+  // Old ones too: nobody may write into them.
+  for (const auto& one : segments_) one->slots.stored(address, before, after);
 }
 
 void World::others_run_inside(Process&) {

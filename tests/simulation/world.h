@@ -12,12 +12,9 @@
 
 #include "base/rng.h"
 #include "device.h"
-#include "drain_oracle.h"
-#include "memory.h"
 #include "options.h"
 #include "process.h"
-#include "removal_oracle.h"
-#include "slot_oracle.h"
+#include "sim_segment.h"
 #include "trace.h"
 #include "verdict.h"
 #include "wire.h"
@@ -56,9 +53,13 @@ class World : public AccessObserver {
   // The process comes to a place where an interruption shows most: sometimes one comes soon.
   void interrupt_soon(Process& process);
 
+  // ---- memory
+  SimSegment& segment() const { return *segments_.back(); }
+  // Cold: the one of now is left to those who have it mapped.
+  void begin_segment();
+
   // ---- names
   KeyId key(std::uint32_t ns, std::uint32_t number) const;
-  segment::ControlArea area() const;  // formatted already
   const std::string& namespace_text(std::uint32_t ns) const { return namespaces_[ns].text; }
   // Number of the namespace with this digest, as the node names it.
   std::uint32_t namespace_of(std::uint64_t digest) const;
@@ -76,10 +77,6 @@ class World : public AccessObserver {
   MonoNs now = kNsPerSecond;
   Trace trace;
   Verdict verdict;
-  const SegmentMemory memory;
-  RemovalOracle removals;
-  DrainOracle drains;
-  SlotOracle slots;
   Listener listener;
   std::unique_ptr<SimKeeper> keeper;
   std::vector<std::unique_ptr<SimClient>> clients;
@@ -93,6 +90,7 @@ class World : public AccessObserver {
   void move_clock();
   void describe_namespaces();
 
+  std::vector<std::unique_ptr<SimSegment>> segments_;
   std::vector<Namespace> namespaces_;
   bool calm_ = false;
   std::uint64_t stalled_steps_ = 0;  // for which the clock still stands
