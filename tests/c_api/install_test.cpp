@@ -69,7 +69,8 @@ TEST_F(Installed, Unit_runs_the_installed_program_as_the_user_that_comes_with_it
 
 TEST_F(Installed, Unit_leaves_the_socket_to_the_configuration) {
   EXPECT_THAT(content("lib/systemd/system/orlop.service"), Not(HasSubstr("\nEnvironment=ORLOP_")));
-  const SocketPlace place = default_socket_place({.xdg_runtime_dir = "/run", .uid = 7});
+  const SocketPlace place =
+      default_socket_place({.orlop_socket = {}, .xdg_runtime_dir = "/run", .uid = 7});
   EXPECT_THAT(content("lib/systemd/system/orlop.service"),
               HasSubstr("\nEnvironment=XDG_RUNTIME_DIR=/run\n"));
   EXPECT_EQ(place.socket_path, "/run/orlop/orlop.sock");
