@@ -96,7 +96,7 @@ TEST(Diagnose, Healthy_traffic_is_ok) {
 TEST(Diagnose, Nobody_attached) {
   Json status = healthy();
   status["attached"] = 0;
-  status["traffic"] = {{"gets", 0}, {"keys_asked", 0}, {"keys_put", 0}};
+  status["traffic"] = {{"gets", 0}, {"keys_asked", 0}, {"keys_hit", 0}, {"keys_put", 0}};
   EXPECT_THAT(names(diagnose(status)), ElementsAre("attached"));
   expect_check(status, "attached", Verdict::kWarning,
                "no client is attached (2 attached since the server's start)",
@@ -127,7 +127,7 @@ TEST(Diagnose, Refused_versions_and_users) {
 
 TEST(Diagnose, Attached_but_never_asked) {
   Json status = healthy();
-  status["traffic"] = {{"gets", 0}, {"keys_asked", 0}, {"keys_put", 0}};
+  status["traffic"] = {{"gets", 0}, {"keys_asked", 0}, {"keys_hit", 0}, {"keys_put", 0}};
   expect_check(status, "asked", Verdict::kWarning,
                "2 clients are attached and never asked for a key nor wrote one",
                "send the engine a request");

@@ -7,7 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <utility>
 
 #include "base/check.h"
@@ -21,9 +21,13 @@ namespace fs = std::filesystem;
 
 constexpr MonoNs kPollNs = 10 * kNsPerMs;
 
+// Of a file in /proc whose process ends meanwhile: what was read until then. An iterator over the
+// stream would throw.
 std::string read_all(const std::string& path) {
   std::ifstream in(path);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
 }
 
 FileDescriptor create(const std::string& path) {
