@@ -85,8 +85,10 @@ std::vector<std::string> CommandLine::living_processes() const {
   std::vector<std::string> found;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator("/proc", error)) {
-    const std::string command = read_all(entry.path() / "cmdline");
-    if (command.find(folder_) != std::string::npos) found.push_back(command);
+    // TMPDIR is our folder in all that we started, and in what that started.
+    if (!read_all(entry.path() / "environ").contains("TMPDIR=" + folder_)) continue;
+    std::string command = read_all(entry.path() / "cmdline");
+    if (!command.empty()) found.push_back(std::move(command));  // empty: dead, not waited for yet
   }
   return found;
 }
