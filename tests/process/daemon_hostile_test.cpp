@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a client must not do: it loses its connection, nobody else anything.
+// What a client must not do: it loses its connection, nobody else anything. At the end of the file,
+// clients that write over all memory that they may write, beside an honest one.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,12 +8,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "daemon.h"
 #include "platform/fork_guard.h"
 #include "protocol/attach/attach_machine.h"
 #include "raw_client.h"
+#include "scribbler.h"
+#include "workload.h"
 
 namespace orlop::process_test {
 namespace {
@@ -196,6 +200,68 @@ TEST_F(DaemonHostile, Control_area_cannot_be_mapped_for_writing) {
   auto client = RawClient::attach(daemon_.socket());
   ASSERT_TRUE(client) << client.error().message;
   EXPECT_FALSE((*client)->control_is_writable());
+}
+
+// ---- scribbling --------------------------------------------------------------------------------
+
+TEST_F(DaemonHostile, Scribbling_over_a_whole_channel_harms_nobody_else) {
+  Scribbler first(daemon_.socket(), {.seed = 1, .rounds = 150});
+  Scribbler second(daemon_.socket(), {.seed = 2, .rounds = 150});
+  Workload workload(daemon_.socket());
+  EXPECT_TRUE(first.wait());
+  EXPECT_TRUE(second.wait());
+  const std::uint64_t before = workload.hits();
+  EXPECT_TRUE(eventually([&] { return workload.hits() > before + 1'000; })) << daemon_.log();
+  EXPECT_EQ(workload.wrong(), 0U);
+  EXPECT_EQ(workload.attaches(), 1U);
+  workload.stop();
+  EXPECT_GT(daemon_.metric("orlop_malformed_clients_total"), 0);
+  // Both are dead; nothing of them is left, and it is still the first server.
+  EXPECT_TRUE(eventually([&] { return daemon_.metric("orlop_clients_known") == 1; }))
+      << daemon_.log();
+  EXPECT_TRUE(eventually([&] { return daemon_.metric("orlop_open_puts") == 0; }));
+  EXPECT_EQ(daemon_.status().restarts, 0U) << daemon_.log();
+  expect_alive();
+}
+
+// Who verifies (copy_out, view: always) takes no wrong byte for right while somebody overwrites all
+// pages; the node finds what is reported, and throws it out.
+TEST_F(DaemonHostile, Scribbling_over_the_value_area_is_found_by_readers) {
+  Scribbler scribbler(daemon_.socket(), {.seed = 3, .values_bytes = 2 * kMiB});
+  Client client({.socket = daemon_.socket(), .name = "honest"});
+  const auto ns = client.open_namespace(workload_namespace());
+  ASSERT_TRUE(ns) << ns.error().message;
+  std::uint64_t right = 0, wrong = 0, refused = 0;
+  const auto read_all = [&](const std::vector<std::string>& keys) {
+    auto handle = client.get_start(*ns, views_of(keys));
+    if (!handle) return;
+    auto plan = client.get_transfer(*handle);
+    if (!plan) return;
+    std::vector<std::byte> page(kPageBytesOfWorkload);
+    for (std::size_t i = 0; i < plan->size(); ++i) {
+      const auto good = plan->copy_out(i, page);
+      ASSERT_TRUE(good) << good.error().message;
+      ++(!*good ? refused : page == page_of(keys[i]) ? right : wrong);
+    }
+    client.release_views(*plan);
+  };
+  unsigned round = 0;
+  const bool enough = eventually([&] {
+    const auto keys = page_keys("round-" + std::to_string(round++ % 20) + "-", 8);
+    put_pages(client, *ns, keys);
+    read_all(keys);
+    return refused >= 20 && right >= 100;
+  });
+  EXPECT_TRUE(enough) << right << " right, " << refused << " refused";
+  EXPECT_EQ(wrong, 0U);
+  scribbler.kill();
+  EXPECT_TRUE(eventually([&] { return daemon_.metric("orlop_mismatches_confirmed_total") > 0; }));
+  EXPECT_EQ(daemon_.status().restarts, 0U) << daemon_.log();
+  const auto fresh = page_keys("fresh-", 16);
+  ASSERT_TRUE(put_pages(client, *ns, fresh));
+  right = refused = 0;
+  read_all(fresh);
+  EXPECT_EQ(right, fresh.size());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,9 @@ class RawClient {
   protocol::Session& session() { return *session_; }
   segment::ChannelView channel() const { return channel_; }
   segment::ControlArea area() const { return area_; }
+  // What this process may write: its whole channel, and the value area of everybody.
+  std::span<std::byte> channel_bytes() const { return channel_memory_.span(); }
+  std::span<std::byte> values() const { return value_.span(); }
   int socket() const { return socket_.get(); }
   int keeper_pipe() const { return keeper_pipe_.get(); }
   std::uint64_t nonce() const { return nonce_; }
