@@ -238,7 +238,7 @@ bool Keeper::stop_asked() {
 }
 
 MonoNs Keeper::next_deadline() const {
-  return std::min({life_->next_deadline(), pet_at_, store_.deadline()});
+  return std::min({life_->next_deadline(), pet_at_, store_.deadline(), write_status_at_});
 }
 
 void Keeper::dispatch(const EpollEvent& event) {
@@ -288,6 +288,7 @@ Result<void> Keeper::run() {
                                                    format_duration_ns(kStoreLimit)));
     }
     if (!over_ && !failed_) execute(life_->tick(now));
+    if (now >= write_status_at_ && !over_) write_status();
     pet_watchdog();
     log_report_suppressed();
   }

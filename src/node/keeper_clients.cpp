@@ -20,6 +20,12 @@ namespace orlop::node {
 namespace fx = protocol::keeper_effect;
 using protocol::FrameKind;
 
+namespace {
+
+constexpr MonoNs kWriteStatusAgain = kNsPerSecond;
+
+}  // namespace
+
 void Keeper::execute(const protocol::KeeperEffects& effects) {
   for (const protocol::KeeperEffect& effect : effects) {
     std::visit([this](const auto& one) { execute_one(one); }, effect);
@@ -102,7 +108,8 @@ void Keeper::link_event(std::uint32_t events) {
 // Everything that the socket holds. closed: the server's end is gone.
 Result<void> Keeper::read_link(bool* closed) {
   for (;;) {
-    auto received = receive_message(link_.fd());
+    auto received = receive_message(link_.fd(), kMaxMessageBytes, kMaxMessageDescriptors,
+                                    LostDescriptors::kTell);
     if (!received) return std::unexpected<Error>(received.error());
     if (received->state == ReceiveState::kWouldBlock) return {};
     if (received->state == ReceiveState::kEnd) {
@@ -142,15 +149,24 @@ void Keeper::serving() {
   execute(machine_->serving());
   execute(life_->serving(monotonic_ns()));
   PAUSE_POINT(kKeeperServing);
-  const auto written = write_status_file(
-      {options_.socket, admin_.bound(), static_cast<std::uint32_t>(::getpid()),
-       static_cast<std::uint32_t>(server_.pid), life_->restarts(), segment_.id, incarnation_});
-  if (!written) LOG_WARN("status_file_not_written", {"error", written.error().message});
+  write_status();
   LOG_INFO("serving", {"socket", options_.socket}, {"admin", admin_.bound()},
            {"server_pid", server_.pid}, {"segment_id", segment_.id}, {"clients", channels_.size()});
   if (reloading_) return;  // settle_reload() tells
   tell_manager(std::string(std::exchange(told_ready_, true) ? "" : "READY=1\n") +
                "STATUS=serving at " + one_line(options_.socket));
+}
+
+// Again and again until it is written: a full disk is emptied some day, and people and exporters
+// find the node by it.
+void Keeper::write_status() {
+  const auto written = write_status_file(
+      {options_.socket, admin_.bound(), static_cast<std::uint32_t>(::getpid()),
+       static_cast<std::uint32_t>(server_.pid), life_->restarts(), segment_.id, incarnation_});
+  const bool again = write_status_at_ != kNever;
+  write_status_at_ = written ? kNever : monotonic_ns() + kWriteStatusAgain;
+  if (!written && !again) LOG_WARN("status_file_not_written", {"error", written.error().message});
+  if (written && again) LOG_INFO("status_file_written", {"socket", options_.socket});
 }
 
 // ---- clients ---------------------------------------------------------------------------------
@@ -175,13 +191,15 @@ Result<void> Keeper::check_fork_pipe(const FileDescriptor& pipe) const {
 
 void Keeper::hold(ReceivedMessage message) {
   const auto frame = protocol::decode<protocol::HoldFrame>(message.bytes);
+  const auto refuse = [&](const Error& error) {
+    send(protocol::encode(protocol::HeldFrame{frame->attach, {}, "the keeper: " + error.message}));
+  };
+  if (frame && message.descriptors_lost)
+    return refuse({ErrorCode::kLimit, lost_descriptors_text()});
   if (!frame || message.descriptors.size() != runtime::kChannelFds) {
     LOG_ERROR("bad_hold_frame", {"descriptors", message.descriptors.size()});
     return;
   }
-  const auto refuse = [&](const Error& error) {
-    send(protocol::encode(protocol::HeldFrame{frame->attach, {}, error.message}));
-  };
   const auto fit = check_fork_pipe(message.descriptors[runtime::kChannelFds - 1]);
   if (!fit) return refuse(fit.error());
   auto pipe = make_pipe();

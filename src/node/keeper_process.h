@@ -98,6 +98,7 @@ class Keeper {
   Result<void> check_fork_pipe(const FileDescriptor& pipe) const;
   void hold(ReceivedMessage message);
   void serving();
+  void write_status();
   void link_event(std::uint32_t events);
   void store_checked(const Result<void>& done);
   void barrier_ended();
@@ -135,6 +136,7 @@ class Keeper {
   std::string last_end_;
   MonoNs started_ = 0;
   MonoNs pet_at_ = kNever;
+  MonoNs write_status_at_ = kNever;  // the status file could not be written
   bool told_ready_ = false, reloading_ = false;
   bool handed_over_ = false;   // the server was given the memory
   bool reload_waits_ = false;  // a SIGHUP that came while memory was made

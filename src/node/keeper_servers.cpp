@@ -124,6 +124,7 @@ void Keeper::server_ended() {
   const auto status = reap_child(server_.pidfd, monotonic_ns() + kKillLimit);
   link_ = {};
   server_ = {};
+  write_status_at_ = kNever;  // the next one's is written when it serves
   PAUSE_POINT(kKeeperServerEnded);
   execute(machine_->server_ended());
   const ExitStatus ended = status && *status ? **status : ExitStatus{false, kExitFailed};

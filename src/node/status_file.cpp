@@ -39,11 +39,13 @@ Result<void> write_status_file(const StatusFile& status) {
       ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (!file) return system_failure("open(" + fresh + ")", errno);
   const ssize_t written = ::write(file.get(), text.data(), text.size());
-  if (written != static_cast<ssize_t>(text.size()))
-    return system_failure("write(" + fresh + ")", errno);
-  if (::rename(fresh.c_str(), path.c_str()) != 0)
-    return system_failure("rename(" + path + ")", errno);
-  return {};
+  const bool whole = written == static_cast<ssize_t>(text.size());
+  const int error_number = written < 0 ? errno : ENOSPC;  // a part of it: the rest had no space
+  if (whole && ::rename(fresh.c_str(), path.c_str()) == 0) return {};
+  const auto failure = whole ? system_failure("rename(" + path + ")", errno)
+                             : system_failure("write(" + fresh + ")", error_number);
+  ::unlink(fresh.c_str());
+  return failure;
 }
 
 Result<StatusFile> read_status_file(const std::string& socket) {

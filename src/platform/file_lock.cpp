@@ -30,20 +30,17 @@ std::unexpected<Error> owned(const std::string& socket_path, const std::string& 
   std::string owner = "an unknown process";
   if (auto text = read_text_file(path, 64)) {
     std::string_view rest = *text;
-    // Empty for a moment while the owner starts.
+    // Empty for a moment while the owner starts, and where its disk was full.
     if (const auto pid = to_number(take_word(rest))) owner = "process " + std::to_string(*pid);
   }
   return fail(ErrorCode::kAddressInUse, "another daemon (" + owner + ") owns " + socket_path +
                                             "; stop it, or choose another path (ORLOP_SOCKET)");
 }
 
-Result<void> write_pid(const std::string& path, int fd) {
+// For messages only: on a full disk the lock is held all the same.
+void write_pid(int fd) {
   const std::string text = std::to_string(::getpid()) + "\n";
-  if (::ftruncate(fd, 0) != 0 ||
-      ::pwrite(fd, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
-    return system_failure("write(" + path + ")", errno);
-  }
-  return {};
+  if (::ftruncate(fd, 0) == 0) (void)!::pwrite(fd, text.data(), text.size(), 0);
 }
 
 }  // namespace
@@ -67,9 +64,7 @@ Result<FileLock> FileLock::acquire(const std::string& socket_path) {
     if (rc != 0 && errno == EWOULDBLOCK) return owned(socket_path, lock.path_);
     if (rc != 0) return system_failure("flock(" + lock.path_ + ")", errno);
     if (!still_at(lock.path_, lock.fd())) continue;
-    if (auto written = write_pid(lock.path_, lock.fd()); !written) {
-      return std::unexpected(written.error());
-    }
+    write_pid(lock.fd());
     return lock;
   }
   return fail(ErrorCode::kSystem, "flock(" + lock.path_ +

@@ -16,7 +16,7 @@ namespace orlop {
 class FileLock {
  public:
   FileLock() = default;
-  // Locks socket_path + ".lock" without waiting and writes our pid into it.
+  // Locks socket_path + ".lock" without waiting and writes our pid into it, if the disk takes it.
   // Errors: kAddressInUse (owned; the message names the owner's pid), kRefused (may not create or
   // open it), kSystem.
   static Result<FileLock> acquire(const std::string& socket_path);

@@ -87,7 +87,13 @@ Result<bool> send_message(int socket, std::span<const std::byte> bytes,
                         gone ? ErrorCode::kClosed : ErrorCode::kSystem);
 }
 
-Result<Received> receive_message(int socket, std::size_t max_bytes, std::size_t max_descriptors) {
+std::string lost_descriptors_text() {
+  return "descriptors were lost (MSG_CTRUNC): more were sent than may be, or this process has as "
+         "many open as it may; raise its limit of open files (ulimit -n, LimitNOFILE=)";
+}
+
+Result<Received> receive_message(int socket, std::size_t max_bytes, std::size_t max_descriptors,
+                                 LostDescriptors lost) {
   max_bytes = std::min(max_bytes, kMaxMessageBytes);
   max_descriptors = std::min(max_descriptors, kMaxMessageDescriptors);
   Received received;
@@ -114,11 +120,10 @@ Result<Received> receive_message(int socket, std::size_t max_bytes, std::size_t 
   // Closed by this vector wherever we leave without handing it over.
   std::vector<FileDescriptor> descriptors = take_descriptors(header);
   if ((header.msg_flags & MSG_CTRUNC) != 0) {
-    return fail(ErrorCode::kLimit,
-                "recvmsg: descriptors were lost (MSG_CTRUNC): more than " +
-                    std::to_string(max_descriptors) +
-                    " were sent, or this process has too many open (ulimit -n); close the "
-                    "connection");
+    if (lost == LostDescriptors::kFail)
+      return fail(ErrorCode::kLimit, "recvmsg: " + lost_descriptors_text());
+    descriptors.clear();
+    received.message.descriptors_lost = true;
   }
   if ((header.msg_flags & MSG_TRUNC) != 0) {
     return fail(ErrorCode::kLimit, "recvmsg: a message is longer than the limit of " +

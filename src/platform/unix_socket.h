@@ -96,7 +96,15 @@ Result<bool> send_message(int socket, std::span<const std::byte> bytes,
 struct ReceivedMessage {
   std::vector<std::byte> bytes;
   std::vector<FileDescriptor> descriptors;
+  bool descriptors_lost = false;  // only with LostDescriptors::kTell; none is in the list then
 };
+// What becomes of a message whose descriptors found no place: more than max_descriptors, or this
+// process has as many open as it may (MSG_CTRUNC).
+enum class LostDescriptors {
+  kFail,  // an error; the message is lost, so close the connection
+  kTell,  // its bytes come without them, for who can answer that it did not get them
+};
+std::string lost_descriptors_text();  // with the remedy
 enum class ReceiveState { kMessage, kWouldBlock, kEnd };
 struct Received {
   ReceiveState state = ReceiveState::kWouldBlock;
@@ -107,6 +115,7 @@ struct Received {
 // descriptors of this process are exhausted; the message is lost, so close the connection),
 // kSystem.
 Result<Received> receive_message(int socket, std::size_t max_bytes = kMaxMessageBytes,
-                                 std::size_t max_descriptors = kMaxMessageDescriptors);
+                                 std::size_t max_descriptors = kMaxMessageDescriptors,
+                                 LostDescriptors lost = LostDescriptors::kFail);
 
 }  // namespace orlop

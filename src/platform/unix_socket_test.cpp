@@ -272,6 +272,24 @@ TEST(UnixMessage, Too_many_descriptors_are_an_error_and_none_leaks) {
   EXPECT_EQ(receive_message(pair->second.get(), 100, 3)->message.descriptors.size(), 3u);
 }
 
+TEST(UnixMessage, Lost_descriptors_are_told_with_the_bytes_when_asked_for) {
+  auto pair = make_socket_pair();
+  const int sent[] = {0, 0, 0};
+  const std::size_t before = open_descriptors();
+  EXPECT_TRUE(*send_message(pair->first.get(), bytes_of("x"), sent));
+  auto received = receive_message(pair->second.get(), 100, 2, LostDescriptors::kTell);
+  ORLOP_ASSERT_OK(received);
+  EXPECT_EQ(received->state, ReceiveState::kMessage);
+  EXPECT_EQ(received->message.bytes, bytes_of("x"));
+  EXPECT_TRUE(received->message.descriptors_lost);
+  EXPECT_TRUE(received->message.descriptors.empty());
+  EXPECT_EQ(open_descriptors(), before);
+  EXPECT_NE(lost_descriptors_text().find("ulimit -n"), std::string::npos);
+  EXPECT_TRUE(*send_message(pair->first.get(), bytes_of("y"), sent));
+  EXPECT_FALSE(receive_message(pair->second.get(), 100, 3, LostDescriptors::kTell)
+                   ->message.descriptors_lost);
+}
+
 TEST(UnixMessage, Receiver_out_of_descriptors_is_told) {
   auto pair = make_socket_pair();
   const int sent[] = {0, 0, 0, 0};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -22,6 +23,13 @@ namespace {
 
 // Accepted in one go, so that a flood of connections cannot keep the rings waiting.
 constexpr unsigned kAcceptsPerEvent = 16;
+// Without descriptors the listener stays readable; looking at it without a pause would be a busy
+// loop, and whoever waits there has 6 s (kHandshakeWait of the client).
+constexpr MonoNs kListenLater = 50 * kNsPerMs;
+
+FileDescriptor open_spare() {
+  return FileDescriptor(::eventfd(0, EFD_CLOEXEC));
+}
 
 }  // namespace
 
@@ -65,16 +73,40 @@ Result<void> ServerLoop::dispatch(const EpollEvent& event) {
 void ServerLoop::accept_connections() {
   for (unsigned i = 0; i < kAcceptsPerEvent; ++i) {
     auto accepted = listener_.accept();
+    std::optional<protocol::RefusalFrame> refuse;
+    if (!accepted && accepted.error().code == ErrorCode::kLimit) {
+      refuse = protocol::RefusalFrame{ErrorCode::kLimit, "the node: " + accepted.error().message};
+      accepted = accept_to_refuse();
+    }
     if (!accepted) {
       LOG_WARN("accept_failed", {"error", accepted.error().message});
-      return;
+      return listen_later();
     }
     if (!*accepted) return;
-    add_connection(std::move(**accepted));
+    add_connection(std::move(**accepted), std::move(refuse));
   }
 }
 
-void ServerLoop::add_connection(FileDescriptor socket) {
+// Out of descriptors: the spare one makes a place for a connection until it has been refused.
+Result<std::optional<FileDescriptor>> ServerLoop::accept_to_refuse() {
+  spare_.reset();
+  return listener_.accept();
+}
+
+void ServerLoop::listen_later() {
+  (void)epoll_.modify(listener_.fd(), 0, tag(Watch::kListener, 0));
+  listen_again_ = now_ + kListenLater;
+}
+
+void ServerLoop::listen_again() {
+  listen_again_ = kNever;
+  if (!spare_) spare_ = open_spare();
+  if (stop_deadline_ == kNever)
+    (void)epoll_.modify(listener_.fd(), EPOLLIN, tag(Watch::kListener, 0));
+}
+
+void ServerLoop::add_connection(FileDescriptor socket,
+                                std::optional<protocol::RefusalFrame> refuse) {
   auto connection = std::make_unique<Connection>();
   do {  // 32 bits go into an epoll tag
     next_connection_ = next_connection_ % 0xffffffff + 1;
@@ -82,7 +114,7 @@ void ServerLoop::add_connection(FileDescriptor socket) {
   connection->id = ConnectionId{next_connection_};
   connection->socket = std::move(socket);
   protocol::AttachMachine::Peer peer;
-  peer.refuse = judge_peer(*connection, peer.pid);
+  peer.refuse = refuse ? std::move(refuse) : judge_peer(*connection, peer.pid);
   PAUSE_POINT(kServerAccepted);
   const ConnectionId id = connection->id;
   const auto added =
@@ -128,7 +160,8 @@ std::optional<protocol::RefusalFrame> ServerLoop::judge_peer(Connection& connect
 
 void ServerLoop::read_connection(Connection& connection) {
   const ConnectionId id = connection.id;
-  auto received = receive_message(connection.socket.get(), protocol::kMaxFrameBytes);
+  auto received = receive_message(connection.socket.get(), protocol::kMaxFrameBytes,
+                                  kMaxMessageDescriptors, LostDescriptors::kTell);
   if (!received || received->state == ReceiveState::kEnd) {
     execute(attach_->hung_up(id));
     close_connection(id);
@@ -136,6 +169,10 @@ void ServerLoop::read_connection(Connection& connection) {
   }
   if (received->state == ReceiveState::kWouldBlock) return;
   ReceivedMessage& message = received->message;
+  if (message.descriptors_lost) {
+    return execute(
+        attach_->unreceived(id, {ErrorCode::kLimit, "the node: " + lost_descriptors_text()}));
+  }
   const auto descriptors = static_cast<unsigned>(message.descriptors.size());
   if (descriptors == 1) connection.fork_pipe = std::move(message.descriptors[0]);
   execute(attach_->frame(id, message.bytes, descriptors, now_));
@@ -147,6 +184,7 @@ void ServerLoop::close_connection(ConnectionId id) {
   if (found == connections_.end()) return;
   (void)epoll_.remove((*found)->socket.get());
   connections_.erase(found);
+  if (!spare_) spare_ = open_spare();
 }
 
 ServerLoop::Connection* ServerLoop::find(ConnectionId id) {
@@ -178,7 +216,8 @@ void ServerLoop::watch_keeper() {
 
 Result<void> ServerLoop::read_keeper() {
   for (;;) {
-    auto received = receive_message(keeper_.fd());
+    auto received = receive_message(keeper_.fd(), kMaxMessageBytes, kMaxMessageDescriptors,
+                                    LostDescriptors::kTell);
     if (!received) return std::unexpected<Error>(received.error());
     if (received->state == ReceiveState::kWouldBlock) return {};
     if (received->state == ReceiveState::kEnd) {
@@ -222,6 +261,14 @@ Result<void> ServerLoop::keeper_frame(ReceivedMessage message) {
   PAUSE_POINT(kServerKeeperAcked);
   held_ = std::move(*found);
   holdings_.erase(found);
+  if (message.descriptors_lost) {
+    // The client's end of the keeper's pipe found no place: nobody may be welcomed without it.
+    held_.reset();
+    tell_keeper(protocol::encode(protocol::DropFrame{frame->client}));
+    execute(attach_->hold_failed(frame->attach,
+                                 {ErrorCode::kLimit, "the node: " + lost_descriptors_text()}));
+    return {};
+  }
   if (!message.descriptors.empty()) keeper_pipe_ = std::move(message.descriptors[0]);
   execute(attach_->held(*frame));
   held_.reset();

@@ -103,6 +103,7 @@ Result<void> ServerLoop::start_watching() {
     const auto added = epoll_.add(fd, EPOLLIN, tag(watch, 0));
     if (!added) return added;
   }
+  listen_again();
   auto told = keeper_.send(protocol::encode_bare(FrameKind::kServing));
   PAUSE_POINT(kServerServing);
   return told;
@@ -201,6 +202,7 @@ Result<void> ServerLoop::wait_events(MonoNs timeout) {
   }
   if (now_ >= attach_->next_deadline()) execute(attach_->tick(now_));
   if (now_ >= unproved_deadline_) end_unproved();
+  if (now_ >= listen_again_) listen_again();
   after_round();
   if (now_ - suppressed_reported_ >= kNsPerSecond) {
     suppressed_reported_ = now_;
@@ -211,7 +213,7 @@ Result<void> ServerLoop::wait_events(MonoNs timeout) {
 
 MonoNs ServerLoop::next_deadline() const {
   MonoNs next = std::min(machine_->next_deadline(), attach_->next_deadline());
-  return std::min({next, stop_deadline_, unproved_deadline_});
+  return std::min({next, stop_deadline_, unproved_deadline_, listen_again_});
 }
 
 // Every answer is out, or the time for it is over.

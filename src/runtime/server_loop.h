@@ -143,7 +143,10 @@ class ServerLoop {
   static std::uint64_t tag(Watch watch, std::uint64_t number);
   Result<void> dispatch(const EpollEvent& event);
   void accept_connections();
-  void add_connection(FileDescriptor socket);
+  Result<std::optional<FileDescriptor>> accept_to_refuse();
+  void listen_later();
+  void listen_again();
+  void add_connection(FileDescriptor socket, std::optional<protocol::RefusalFrame> refuse = {});
   void read_connection(Connection& connection);
   Result<void> read_keeper();
   void watch_keeper();
@@ -212,6 +215,10 @@ class ServerLoop {
   MonoNs suppressed_reported_ = 0;
   MonoNs stop_deadline_ = kNever;      // set by kStop
   MonoNs unproved_deadline_ = kNever;  // until when clients without pidfd may come back
+  // Held open so that there is always a place for one more connection, which is told that there is
+  // none.
+  FileDescriptor spare_;
+  MonoNs listen_again_ = kNever;  // the listener is not watched until then
   std::optional<Error> keeper_lost_;
   protocol::UpgradeFrame upgrade_;  // the keeper's last word about it
   unsigned served_messages_ = 0;    // of this round

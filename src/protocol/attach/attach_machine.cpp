@@ -68,6 +68,16 @@ AttachEffects AttachMachine::frame(ConnectionId id, std::span<const std::byte> b
   return effects;
 }
 
+AttachEffects AttachMachine::unreceived(ConnectionId id, const Error& error) {
+  AttachEffects effects;
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return effects;  // refused a moment ago
+  const auto& peer = found->second.peer;
+  const RefusalFrame frame = peer.refuse.value_or(RefusalFrame{error.code, error.message});
+  refuse(id, frame.code, frame.text, effects);
+  return effects;
+}
+
 void AttachMachine::first_frame(ConnectionId id, Connection& connection,
                                 std::span<const std::byte> bytes, AttachEffects& effects) {
   const auto kind = frame_kind(bytes);

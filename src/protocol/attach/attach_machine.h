@@ -125,6 +125,9 @@ class AttachMachine {
   // descriptors: how many came with it.
   AttachEffects frame(ConnectionId connection, std::span<const std::byte> bytes,
                       unsigned descriptors, MonoNs now);
+  // Its frame came without its descriptors: the node has no place for them. Refused with the error,
+  // as a malformed one.
+  AttachEffects unreceived(ConnectionId connection, const Error& error);
   AttachEffects held(const HeldFrame& frame);
   // attach: HoldFrame::attach of the CreateAndHold that could not be carried out.
   AttachEffects hold_failed(std::uint64_t attach, const Error& error);

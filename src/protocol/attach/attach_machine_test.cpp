@@ -83,6 +83,20 @@ TEST_F(AttachMachineTest, Hold_failed_is_told) {
   EXPECT_THAT(machine_.hold_failed(1, {ErrorCode::kSystem, "memfd"}), IsEmpty());
 }
 
+TEST_F(AttachMachineTest, Frame_without_its_descriptors_is_told_why) {
+  const Error lost{ErrorCode::kLimit, "no place"};
+  EXPECT_THAT(machine_.unreceived(kOne, lost), IsEmpty());  // nobody is there
+  machine_.connected(kOne, {kPid, {}}, 0);
+  EXPECT_EQ(refusal(machine_.unreceived(kOne, lost)), ErrorCode::kLimit);
+  EXPECT_EQ(machine_.handshakes(), 0u);
+  // What the driver knows about the peer comes first.
+  machine_.connected(kTwo, {kPid, RefusalFrame{ErrorCode::kRefused, "user"}}, 0);
+  EXPECT_EQ(refusal(machine_.unreceived(kTwo, lost)), ErrorCode::kRefused);
+  attach(kOne, ClientId{9});
+  EXPECT_EQ(machine_.unreceived(kOne, lost).size(), 2u);  // client lost, refused
+  EXPECT_EQ(machine_.attached(), 0u);
+}
+
 TEST_F(AttachMachineTest, Hang_up_while_holding_drops_what_the_keeper_holds) {
   machine_.connected(kOne, {kPid, {}}, 0);
   machine_.frame(kOne, attach_bytes(), 1, 0);
