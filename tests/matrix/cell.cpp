@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cell.h"
 
-#include <signal.h>
-
-#include <array>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -15,41 +12,12 @@
 namespace orlop::matrix {
 namespace {
 
-constexpr std::array kFaults = {Fault::kKillClient, Fault::kKillServer, Fault::kKillKeeper,
-                                Fault::kStop, Fault::kUpgrade};
-
 // More than the witness can have had on its way when the fault came.
 constexpr std::uint64_t kHitsMeanwhile = 200;
 // Of the victim, so that every place of its life comes up.
 constexpr std::uint64_t kVictimRounds = 7;
 constexpr MonoNs kReachLimit = 10 * kNsPerSecond;
 constexpr unsigned kProvocations = 4;
-
-// Places that a host at work does not come to by itself.
-enum class Provocation { kNone, kFirstStart, kServerDeath, kClientDeath, kUpgrade };
-
-Provocation provocation_of(PausePoint point) {
-  switch (point) {
-    case PausePoint::kKeeperStarting:
-      return Provocation::kFirstStart;
-    case PausePoint::kClientResuming:
-    case PausePoint::kServerStarting:
-    case PausePoint::kServerRecovered:
-    case PausePoint::kServerServing:
-    case PausePoint::kKeeperSpawned:
-    case PausePoint::kKeeperServing:
-    case PausePoint::kKeeperServerEnded:
-      return Provocation::kServerDeath;
-    case PausePoint::kServerReclaiming:
-      return Provocation::kClientDeath;
-    case PausePoint::kKeeperReloading:
-    case PausePoint::kKeeperChecked:
-    case PausePoint::kServerStopping:
-      return Provocation::kUpgrade;
-    default:
-      return Provocation::kNone;
-  }
-}
 
 class CellRun {
  public:
@@ -58,7 +26,8 @@ class CellRun {
 
   void run() {
     if (!reach()) return;
-    fault();
+    died_ = monotonic_ns();
+    strike(host_, cell_.fault, stopped_);
     if (host_.witness() != nullptr) {
       require_hits(kHitsMeanwhile, "the witness' hits go on while the fault lasts");
     }
@@ -67,7 +36,8 @@ class CellRun {
     reclaimed();
     progress();
     contents();
-    leave();
+    host_.leave_clients();
+    host_.stop_node();
   }
   std::string log() const { return host_.log(); }
 
@@ -91,7 +61,7 @@ class CellRun {
     // The victim may just have been between two attachments: once more then.
     std::optional<pid_t> thread;
     for (unsigned i = 0; i < kProvocations && !thread; ++i) {
-      if (!provoke(provocation)) return false;
+      if (!provoke(host_, provocation)) return false;
       thread = host_.pauses().wait_stopped(monotonic_ns() + kReachLimit);
     }
     if (!thread) {
@@ -102,50 +72,10 @@ class CellRun {
     return true;
   }
 
-  bool provoke(Provocation provocation) {
-    if (provocation == Provocation::kServerDeath) {
-      if (!host_.await_serving()) return false;
-      host_.kill_servers();
-    }
-    if (provocation == Provocation::kClientDeath) {
-      if (!host_.start_visitor()) return false;
-      host_.kill_visitor();
-    }
-    if (provocation == Provocation::kUpgrade) host_.daemon().hang_up();
-    return true;
-  }
-
-  void fault() {
-    died_ = monotonic_ns();
-    switch (cell_.fault) {
-      case Fault::kKillClient:
-        host_.kill_victim();
-        break;
-      case Fault::kKillServer:
-        host_.kill_servers();
-        break;
-      case Fault::kKillKeeper:
-        host_.kill_keeper();
-        break;
-      case Fault::kStop:
-        stand_still(SIGSTOP);
-        host_.pauses().let_go();  // so that it goes on when it may
-        break;
-      case Fault::kUpgrade:
-        host_.daemon().hang_up();
-        break;
-    }
-  }
-
-  // The process, not only the thread. A thread's id serves kill() as its process'.
-  void stand_still(int signal_number) { ::kill(stopped_, signal_number); }
-
   void release() {
-    if (cell_.fault == Fault::kStop) {
+    if (cell_.fault == Fault::kStop)
       std::this_thread::sleep_for(std::chrono::nanoseconds(limits_.stop));
-      stand_still(SIGCONT);
-    }
-    if (cell_.fault != Fault::kStop) host_.pauses().let_go();
+    matrix::release(host_, cell_.fault, stopped_);
     died_ = monotonic_ns();  // from here on everybody who lives may act
   }
 
@@ -199,49 +129,8 @@ class CellRun {
   }
 
   void contents() {
-    const std::uint64_t before = witness().verified;
-    witness().order = Order::kVerify;
-    if (!host_.require("the witness reads all of its pages",
-                       [&] { return witness().verified > before; }))
-      return;
-    if (witness().missing != 0)
-      host_.complain(std::to_string(witness().missing) + " stored pages are gone");
+    if (!host_.check_contents()) return;
     result_.longest_call = witness().longest_call_ns;
-    if (witness().calls_over != 0) {
-      host_.complain(std::to_string(witness().calls_over) + " calls of the witness took up to " +
-                     format_duration_ns(witness().longest_call_ns));
-    }
-  }
-
-  void leave() {
-    leave(*host_.victim(), "victim");
-    leave(*host_.witness(), "witness");
-    host_.require("nothing is left in the node", [&] {
-      const auto metrics = host_.daemon().metrics();
-      double used = 0;
-      for (const auto& [name, value] : metrics) {
-        const bool of_use = name.starts_with("orlop_slots{") && !name.ends_with("\"free\"}");
-        if (of_use || name == "orlop_clients_known" || name == "orlop_pinned_groups" ||
-            name == "orlop_prepared_bytes" || name == "orlop_open_puts" ||
-            name == "orlop_doomed_slots")
-          used += value;
-      }
-      return !metrics.empty() && used == 0;
-    });
-    host_.daemon().terminate();
-    const ExitStatus ended = host_.daemon().wait_exit();
-    if (ended.by_signal || ended.value != 0) host_.complain("the node: " + to_string(ended));
-  }
-
-  void leave(WorkerProcess& worker, const std::string& who) {
-    const std::uint64_t wrong = worker.report().wrong;
-    if (wrong != 0) host_.complain(std::to_string(wrong) + " wrong values read by the " + who);
-    const auto ended = worker.stop();
-    if (!ended) {
-      host_.complain("the " + who + " does not end: " + ended.error().message);
-    } else if (ended->by_signal || ended->value != 0) {
-      host_.complain("the " + who + ": " + to_string(*ended));
-    }
   }
 
   const Cell cell_;
@@ -254,30 +143,10 @@ class CellRun {
 
 }  // namespace
 
-std::span<const Fault> all_faults() {
-  return kFaults;
-}
-
-std::string_view to_string(Fault fault) {
-  switch (fault) {
-    case Fault::kKillClient:
-      return "kill_client";
-    case Fault::kKillServer:
-      return "kill_server";
-    case Fault::kKillKeeper:
-      return "kill_keeper";
-    case Fault::kStop:
-      return "stop";
-    case Fault::kUpgrade:
-      return "upgrade";
-  }
-  return "?";
-}
-
 std::vector<Cell> all_cells() {
   std::vector<Cell> cells;
   for (const PausePoint point : all_pause_points()) {
-    for (const Fault fault : kFaults) cells.push_back({point, fault});
+    for (const Fault fault : all_faults()) cells.push_back({point, fault});
   }
   return cells;
 }

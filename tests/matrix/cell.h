@@ -14,19 +14,14 @@
 //   * when both have flushed and left, no slot is in use, nothing is pinned, no client is known.
 #pragma once
 
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
+#include "fault.h"
 #include "platform/pause_point.h"
 
 namespace orlop::matrix {
-
-enum class Fault { kKillClient, kKillServer, kKillKeeper, kStop, kUpgrade };
-std::span<const Fault> all_faults();
-std::string_view to_string(Fault fault);  // "kill_client"
 
 struct Cell {
   PausePoint point = PausePoint::kNone;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/units.h"
 
 namespace orlop::matrix {
 
@@ -59,6 +60,7 @@ bool Host::start_visitor() {
 }
 
 void Host::kill_victim() {
+  require_right_bytes(victim_, "victim");
   victim_.reset();
 }
 
@@ -103,6 +105,58 @@ double Host::metric(const std::string& name) const {
 
 std::string Host::log() const {
   return daemon_ ? daemon_->log() : std::string();
+}
+
+bool Host::check_contents() {
+  WorkerReport& report = witness_->report();
+  const std::uint64_t before = report.verified;
+  report.order = Order::kVerify;
+  if (!require("the witness reads all of its pages", [&] { return report.verified > before; }))
+    return false;
+  if (report.missing != 0) complain(std::to_string(report.missing) + " stored pages are gone");
+  if (report.calls_over != 0) {
+    complain(std::to_string(report.calls_over) + " calls of the witness took up to " +
+             format_duration_ns(report.longest_call_ns));
+  }
+  return true;
+}
+
+void Host::leave_clients() {
+  leave(victim_, "victim");
+  leave(witness_, "witness");
+  require("nothing is left in the node", [&] {
+    const auto metrics = daemon_->metrics();
+    double used = 0;
+    for (const auto& [name, value] : metrics) {
+      const bool of_use = name.starts_with("orlop_slots{") && !name.ends_with("\"free\"}");
+      if (of_use || name == "orlop_clients_known" || name == "orlop_pinned_groups" ||
+          name == "orlop_prepared_bytes" || name == "orlop_open_puts" ||
+          name == "orlop_doomed_slots")
+        used += value;
+    }
+    return !metrics.empty() && used == 0;
+  });
+}
+
+void Host::stop_node() {
+  daemon_->terminate();
+  const ExitStatus ended = daemon_->wait_exit();
+  if (ended.by_signal || ended.value != 0) complain("the node: " + to_string(ended));
+}
+
+void Host::leave(std::optional<WorkerProcess>& worker, const std::string& who) {
+  require_right_bytes(worker, who);
+  const auto ended = worker->stop();
+  if (!ended) {
+    complain("the " + who + " does not end: " + ended.error().message);
+  } else if (ended->by_signal || ended->value != 0) {
+    complain("the " + who + ": " + to_string(*ended));
+  }
+}
+
+void Host::require_right_bytes(const std::optional<WorkerProcess>& worker, const std::string& who) {
+  if (!worker || worker->report().wrong == 0) return;
+  complain(std::to_string(worker->report().wrong) + " wrong values read by the " + who);
 }
 
 }  // namespace orlop::matrix

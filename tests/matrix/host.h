@@ -44,9 +44,16 @@ class Host {
   // A value of /metrics; -1 without a node.
   double metric(const std::string& name) const;
   std::string log() const;
+  // Every page that the witness stored is there, and no call of it was late.
+  bool check_contents();
+  // Both clients flush and end as ordered; then nothing may be left in the node.
+  void leave_clients();
+  void stop_node();  // in order
 
  private:
   bool start_worker(std::optional<WorkerProcess>& into, const std::string& role, bool paused);
+  void require_right_bytes(const std::optional<WorkerProcess>& worker, const std::string& who);
+  void leave(std::optional<WorkerProcess>& worker, const std::string& who);
 
   std::vector<std::string>& complaints_;
   process_test::TemporaryFolder folder_;

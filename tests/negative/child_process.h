@@ -39,6 +39,7 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   Board& board() { return *board_; }
+  pid_t pid() const { return pid_; }
   bool wait_here();  // until the child is at its point
   void signal(int number) const;
   void kill();      // SIGKILL, and waits for its end

@@ -11,7 +11,7 @@ using process_test::Daemon;
 using process_test::eventually;
 
 World::World(WorldOptions options) : options_(std::move(options)) {
-  daemon_ = std::make_unique<Daemon>(folder_.path(), options_.daemon);
+  daemon_ = std::make_unique<Daemon>(folder_.path(), options_.daemon, options_.start);
   if (!daemon_->wait_serving()) return;
   worker_.emplace(Worker::options(socket(), "worker"));
 }
@@ -19,7 +19,7 @@ World::World(WorldOptions options) : options_(std::move(options)) {
 bool World::start_another_daemon() {
   daemon_->wait_exit();
   daemon_ = nullptr;  // the old one is gone before the new one takes its socket
-  daemon_ = std::make_unique<Daemon>(folder_.path(), options_.daemon);
+  daemon_ = std::make_unique<Daemon>(folder_.path(), options_.daemon, options_.start);
   return daemon_->wait_serving() &&
          eventually([&] { return worker_->client.ready() && worker_->ns.resolved(); });
 }

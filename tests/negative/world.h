@@ -14,6 +14,7 @@ namespace orlop::negative_test {
 
 struct WorldOptions {
   std::vector<std::string> daemon{};  // flags
+  process_test::DaemonStart start{};
 };
 
 class World {

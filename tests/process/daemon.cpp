@@ -80,13 +80,15 @@ Daemon::Daemon(const std::string& folder, std::vector<std::string> extra, Daemon
   request.arguments = {start.program, "--capacity", "64MiB", "--max-value-len", "64KiB", "--socket",
                        socket(),      "--touch",    "off"};
   request.arguments.insert(request.arguments.end(), extra.begin(), extra.end());
-  if (start.service) {
-    // Its pid is known only in itself; the shell becomes the daemon.
+  if (start.service || !start.before.empty()) {
+    // The shell becomes the daemon: a service's pid is known only in itself.
     request.path = "/bin/sh";
-    const std::vector<std::string> shell = {"sh", "-c", "LISTEN_PID=$$ exec \"$0\" \"$@\""};
+    std::string script = start.before.empty() ? "" : "{ " + start.before + "; } || exit 97; ";
+    script += start.service ? "LISTEN_PID=$$ exec \"$0\" \"$@\"" : "exec \"$0\" \"$@\"";
+    const std::vector<std::string> shell = {"sh", "-c", script};
     request.arguments.insert(request.arguments.begin(), shell.begin(), shell.end());
-    start.environment.emplace_back("LISTEN_PID=0");  // exported
   }
+  if (start.service) start.environment.emplace_back("LISTEN_PID=0");  // exported
   request.environment.emplace();
   for (char** variable = ::environ; *variable != nullptr; ++variable)
     request.environment->emplace_back(*variable);

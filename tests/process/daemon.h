@@ -37,9 +37,11 @@ class TemporaryFolder {
 // How a daemon is started, apart from its options.
 struct DaemonStart {
   std::string program = ORLOPD_PATH;
-  std::vector<std::string> environment;  // "NAME=value", added to ours
-  std::vector<KeptDescriptor> keep;      // apart from 0, 1, 2
-  bool service = false;                  // LISTEN_PID is to be its pid
+  std::vector<std::string> environment{};  // "NAME=value", added to ours
+  std::vector<KeptDescriptor> keep{};      // apart from 0, 1, 2
+  bool service = false;                    // LISTEN_PID is to be its pid
+  // Shell commands that the process carries out before it becomes the daemon: "ulimit -n 40".
+  std::string before{};
 };
 
 class Daemon {
