@@ -61,16 +61,31 @@ Result<std::string> fetch(const std::string& admin, const std::string& path, Mon
   return response->body;
 }
 
+std::optional<nlohmann::ordered_json> parse_answer(std::string_view text) {
+  using Json = nlohmann::ordered_json;
+  bool too_deep = false;
+  // The parser itself does not recurse; what is too deep is not kept.
+  const auto keep = [&too_deep](int outer, Json::parse_event_t event, Json&) {
+    const bool begins =
+        event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
+    too_deep |= begins && outer >= kMostJsonDepth;
+    return !too_deep;
+  };
+  auto json = Json::parse(text, keep, /*allow_exceptions=*/false);
+  if (too_deep || !json.is_object()) return std::nullopt;
+  return json;
+}
+
 Result<nlohmann::ordered_json> fetch_status(const std::string& socket) {
   const auto file = find_node(socket);
   if (!file) return std::unexpected(file.error());
   const auto text = fetch(file->admin, "/status.json");
   if (!text) return std::unexpected(text.error());
-  auto status = nlohmann::ordered_json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!status.is_object()) {
+  auto status = parse_answer(*text);
+  if (!status) {
     return fail(ErrorCode::kCorrupt, "/status.json at " + file->admin + " is no JSON object");
   }
-  return status;
+  return *std::move(status);
 }
 
 }  // namespace orlop::cli

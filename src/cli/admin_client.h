@@ -4,7 +4,9 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/ids.h"
 #include "node/status_file.h"
@@ -23,6 +25,12 @@ Result<node::StatusFile> find_node(const std::string& socket);
 // node has no admin address), kSystem (another status than 200; it is in the message).
 Result<std::string> fetch(const std::string& admin, const std::string& path,
                           MonoNs timeout = kAdminTimeout);
+
+// Objects and lists inside each other: a node's answers have 6. Copying and printing JSON recurses,
+// and what answers at that address may be any program.
+inline constexpr int kMostJsonDepth = 32;
+// An answer of a node as JSON. Nothing if it is no JSON object, or nested deeper.
+std::optional<nlohmann::ordered_json> parse_answer(std::string_view text);
 
 // find_node and /status.json. Errors: of both; kCorrupt if it is no JSON object.
 Result<nlohmann::ordered_json> fetch_status(const std::string& socket);

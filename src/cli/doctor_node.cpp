@@ -136,9 +136,9 @@ NodeLook look_at_node(const std::string& socket) {
     look.why = found_node ? status.error().message : found_node.error().message;
     return look;
   }
-  look.status = Json::parse(*status, nullptr, /*allow_exceptions=*/false);
-  if (!look.status.is_object()) {
-    look.status = nullptr;
+  if (auto parsed = parse_answer(*status)) {
+    look.status = *std::move(parsed);
+  } else {
     look.why = "/status.json at " + file->admin + " is no JSON object";
   }
   return look;

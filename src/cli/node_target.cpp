@@ -65,11 +65,11 @@ Result<nlohmann::ordered_json> ask_node(const std::string& socket, const std::st
                                          "; restart it with this version");
   }
   if (!text) return std::unexpected(text.error());
-  auto json = nlohmann::ordered_json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) {
+  auto json = parse_answer(*text);
+  if (!json) {
     return fail(ErrorCode::kCorrupt, path + " at " + file->admin + " is no JSON object");
   }
-  return json;
+  return *std::move(json);
 }
 
 }  // namespace orlop::cli
