@@ -5,6 +5,7 @@
 #include <atomic>
 #include <charconv>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -123,6 +124,9 @@ Result<Adoption> judge_store(const LedgerFrame& ledger, const std::vector<std::s
     }
     adoption.leftover.push_back(name);
   }
+  // The next one would be 0, which means that there was none.
+  if (adoption.last_server == std::numeric_limits<std::uint32_t>::max())
+    return corrupt(stored_name_of_server(adoption.last_server) + " is the last of all numbers");
   return adoption;
 }
 

@@ -79,6 +79,15 @@ TEST(JudgeStore, Leftovers_are_let_go_of_and_their_numbers_not_used_again) {
   EXPECT_EQ(adoption->leftover.size(), 4u);
 }
 
+// Found by tests/fuzz/keeper_store.cpp: the next server would have had number 0, "there was none".
+TEST(JudgeStore, Last_of_all_server_numbers_is_refused) {
+  std::vector<std::string> all = names();
+  all.push_back(stored_name_of_server(0xfffffffe));
+  EXPECT_EQ(judge_store(ledger(), all).value().last_server, 0xfffffffe);
+  all.back() = stored_name_of_server(0xffffffff);
+  EXPECT_EQ(judge_store(ledger(), all).error().code, ErrorCode::kCorrupt);
+}
+
 TEST(JudgeStore, What_contradicts_itself_is_refused) {
   LedgerFrame unserved = ledger();
   unserved.served = false;
