@@ -90,7 +90,7 @@ def search(asked, bin_folder, jobs):
 def page_table(rows, meaning):
     lines = ["| planted bug | what its line breaks | where | found by | tries |", "|---|---|---|---|---|"]
     for row in rows:
-        oracle = re.sub(r"\d+", "n", row["oracle"].split(";")[0])  # the run's own numbers
+        oracle = re.sub(r"(?<![A-Z])\d+", "n", row["oracle"].split(";")[0])  # the run's own numbers
         checks = f" ({row['checks']} ended by a `CHECK`)" if row["checks"] else ""
         lines.append(f"| `{row['bug']}` | {meaning[row['bug']]} | {row['where']} | {oracle} | "
                      f"{row['tries']} {row['unit']}{checks} |")
