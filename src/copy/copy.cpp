@@ -6,6 +6,7 @@
 #include <iterator>
 #include <string>
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "base/units.h"
 #include "copy/kernels.h"
@@ -100,6 +101,7 @@ CopyEngine::CopyEngine(CopyKind kind, std::optional<std::uint64_t> stream_bytes)
     : kind_(kind),
       stream_in_bytes_(stream_bytes.value_or(kDefaultStreamInBytes)),
       stream_out_bytes_(stream_bytes.value_or(kDefaultStreamOutBytes)),
+      stream_out_value_bytes_(stream_bytes.value_or(kDefaultStreamOutValueBytes)),
       kernels_(&kernels_of(kind)) {
   CHECK(supported(kind), "copy kind this processor lacks");
 }
@@ -123,19 +125,22 @@ Result<CopyEngine> CopyEngine::from_text(std::optional<std::string_view> kind,
 
 std::uint64_t CopyEngine::copy_in(void* dst, const void* src, std::size_t bytes,
                                   const ChecksumIdentity& identity, CopyHint hint) const {
-  return copied(dst, src, bytes, identity, hint, stream_in_bytes_);
+  const bool around_cache = std::max<std::uint64_t>(hint.batch_bytes, bytes) >= stream_in_bytes_;
+  return copied(dst, src, bytes, identity, around_cache);
 }
 
 bool CopyEngine::copy_out(void* dst, const void* src, std::size_t bytes,
                           const ChecksumIdentity& identity, std::uint64_t expected,
                           CopyHint hint) const {
-  return copied(dst, src, bytes, identity, hint, stream_out_bytes_) == expected;
+  // An unaligned buffer's bytes would go through the cache all the same, once more.
+  const bool aligned = reinterpret_cast<std::uintptr_t>(dst) % kCacheLine == 0;
+  const bool around_cache = std::max<std::uint64_t>(hint.batch_bytes, bytes) >= stream_out_bytes_ ||
+                            (aligned && bytes >= stream_out_value_bytes_);
+  return copied(dst, src, bytes, identity, around_cache) == expected;
 }
 
 std::uint64_t CopyEngine::copied(void* dst, const void* src, std::size_t bytes,
-                                 const ChecksumIdentity& identity, CopyHint hint,
-                                 std::uint64_t stream_bytes) const {
-  const bool around_cache = std::max<std::uint64_t>(hint.batch_bytes, bytes) >= stream_bytes;
+                                 const ChecksumIdentity& identity, bool around_cache) const {
   const auto loop = around_cache ? kernels_->stream : kernels_->copy;
   const std::uint64_t sum =
       loop(static_cast<std::byte*>(dst), static_cast<const std::byte*>(src), bytes);

@@ -46,14 +46,16 @@ struct CopyHint {
 
 // Batches of at least this many bytes are written around the cache (non-temporal stores), smaller
 // ones through it, where the reader finds them. On another machine: ORLOP_COPY_STREAM_BYTES sets
-// both.
+// all.
 //
 // Out of value memory, into a buffer that its owner is about to use. Why a constant and not a share
 // of the last-level cache: a virtual machine reports its host's whole cache (480 MiB for the 2 CPUs
 // of our reference machine), of which it owns a changing sliver. There the two ways cross between
-// 32 and 64 MiB when the host is quiet; from 4 MiB up to there streaming costs 8 %, above (and
-// wherever neighbours take the cache) it gains 30 %. Table: docs/architecture/copy.md.
+// 32 and 64 MiB of small pages. Table: docs/architecture/copy.md.
 inline constexpr std::uint64_t kDefaultStreamOutBytes = 32 * 1024 * 1024;
+// One value of at least this many bytes streams whatever its batch: four of its pages move side by
+// side, which gains 14 to 16 % at 1 and 4 MiB (in the cache and from memory) over going through it.
+inline constexpr std::uint64_t kDefaultStreamOutValueBytes = 1024 * 1024;
 // Into value memory: a slot was last touched a whole round of evictions ago, so ordinary stores
 // would first fetch what they overwrite, and push out what the engine works on. A put of 4 MiB is
 // faster by 1.4 to 1.9, one of 1 MiB by 1.3 to 2; at 512 KiB into slots that are still warm (put128
@@ -102,11 +104,10 @@ class CopyEngine {
 
  private:
   std::uint64_t copied(void* dst, const void* src, std::size_t bytes,
-                       const ChecksumIdentity& identity, CopyHint hint,
-                       std::uint64_t stream_bytes) const;
+                       const ChecksumIdentity& identity, bool around_cache) const;
 
   CopyKind kind_;
-  std::uint64_t stream_in_bytes_, stream_out_bytes_;
+  std::uint64_t stream_in_bytes_, stream_out_bytes_, stream_out_value_bytes_;
   const CopyKernels* kernels_;
 };
 

@@ -74,6 +74,30 @@ TEST_P(Copy, Any_length_and_alignment_copies_and_sums_exactly) {
   }
 }
 
+// Aligned and longer than the pieces that are moved side by side; every rest of them.
+TEST_P(Copy, Long_aligned_values_copy_and_sum_exactly) {
+  Rng rng(12);
+  constexpr std::size_t kMost = 5 * 16'384;
+  const Bytes value = pattern_bytes(kMost);
+  std::vector<std::byte> room(kMost + 128);
+  std::byte* const target =
+      room.data() + (64 - reinterpret_cast<std::uintptr_t>(room.data()) % 64) % 64;
+  for (const std::size_t chunks : {0, 1, 3, 4, 5, 8, 11, 16, 19}) {
+    for (const std::size_t more :
+         {std::size_t{0}, std::size_t{4}, std::size_t{64}, std::size_t{rng.uniform(4096)}}) {
+      const std::size_t bytes = chunks * 4096 + more;
+      std::ranges::fill(room, std::byte{0xc3});
+      const Bytes part(value.begin(), value.begin() + static_cast<std::ptrdiff_t>(bytes));
+      const std::uint64_t sum = engine_.copy_in(target, part.data(), bytes, kTestIdentity);
+      ASSERT_EQ(sum, expected_of(part)) << bytes;
+      ASSERT_TRUE(std::equal(part.begin(), part.end(), target));
+      ASSERT_EQ(target[bytes], std::byte{0xc3});
+      ASSERT_TRUE(engine_.copy_out(target, part.data(), bytes, kTestIdentity, sum));
+      ASSERT_FALSE(engine_.copy_out(target, part.data(), bytes, kTestIdentity, sum + 1));
+    }
+  }
+}
+
 // Memory between two pages that trap every access.
 class Fenced {
  public:

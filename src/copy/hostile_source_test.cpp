@@ -30,8 +30,9 @@ constexpr bool kSignalsDeferred = false;
 constexpr bool kSignalsDeferred = false;
 #endif
 
-constexpr std::size_t kWords = 160;              // blocks, single registers and pairs of each kind
-constexpr std::size_t kBytes = 8 * kWords - 3;   // and a ragged tail
+// Chunks side by side, then blocks, single registers and pairs of each kind, and a ragged tail.
+constexpr std::size_t kWords = 4 * 1024 / 2 + 160;
+constexpr std::size_t kBytes = 8 * kWords - 3;
 constexpr unsigned long long kTrapFlag = 0x100;  // EFLAGS.TF
 
 // What the handler changes; volatile: under the eyes of the copying code.
