@@ -43,6 +43,13 @@ bool is_service_link(std::string_view name) {
          name.find("_PORT_") != std::string_view::npos;
 }
 
+// Messages quote what was written, and go to terminals and logs, a line each.
+void mask_controls(std::string& text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
+  }
+}
+
 class Settling {
  public:
   Settings take(const OptionTexts& texts) {
@@ -104,6 +111,7 @@ class Settling {
       settings_.options.socket = default_socket_place(environment).socket_path;
     }
     if (settings_.mistakes.empty()) check_together(settings_);
+    for (std::string& mistake : settings_.mistakes) mask_controls(mistake);
     return std::move(settings_);
   }
 

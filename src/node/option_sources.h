@@ -54,7 +54,8 @@ struct Settings {
   NodeOptions options;                         // usable if there are no mistakes
   std::map<std::string, std::string> origins;  // key -> "flag --capacity"; absent: default
   std::string file;                            // the one that was read; empty: none
-  std::vector<std::string> mistakes;           // one line each, what to do included
+  // One line each, what to do included; control characters that were written are '?' in it.
+  std::vector<std::string> mistakes;
 
   // "default" for a key that nobody gave.
   std::string origin(const std::string& key) const;

@@ -298,6 +298,15 @@ TEST(OptionSources, Every_variable_that_the_sources_read_is_known) {
   EXPECT_GE(seen, 5);
 }
 
+// Found by tests/fuzz/config.cpp.
+TEST(OptionSources, Control_characters_of_a_value_are_not_repeated) {
+  const Settings settings =
+      settle(said({{"memory.capacity", "1\x1b[2J\nGiB"}}, {{"ORLOP_MEMORY_WAIT", "\x7f"}}));
+  ASSERT_EQ(settings.mistakes.size(), 2u);
+  EXPECT_THAT(settings.mistakes[0], HasSubstr("'?'"));
+  EXPECT_THAT(settings.mistakes[1], HasSubstr("'1?[2J?GiB'"));
+}
+
 TEST(OptionSources, Every_option_is_a_flag_and_the_last_one_counts) {
   CLI::App app;
   OptionTexts texts;
