@@ -3,11 +3,13 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include <cstring>
 #include <filesystem>
@@ -280,7 +282,7 @@ TEST(UnixMessage, Lost_descriptors_are_told_with_the_bytes_when_asked_for) {
   auto received = receive_message(pair->second.get(), 100, 2, LostDescriptors::kTell);
   ORLOP_ASSERT_OK(received);
   EXPECT_EQ(received->state, ReceiveState::kMessage);
-  EXPECT_EQ(received->message.bytes, bytes_of("x"));
+  EXPECT_TRUE(std::ranges::equal(received->message.bytes, bytes_of("x")));
   EXPECT_TRUE(received->message.descriptors_lost);
   EXPECT_TRUE(received->message.descriptors.empty());
   EXPECT_EQ(open_descriptors(), before);
