@@ -3,14 +3,13 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
