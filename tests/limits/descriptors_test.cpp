@@ -21,6 +21,10 @@ using process_test::eventually;
 // More than an attach needs in any process: 7 in the keeper, 9 in the server, 8 in the client.
 constexpr unsigned kEnough = 12;
 
+// Refused attaches at the least, so that the scans check something. A descriptor that a process has
+// open only for a moment when its limit is set (a connection of ours) shifts the scan by one.
+constexpr unsigned kSomeRefused = 3;
+
 pid_t server_of(World& world) {
   return static_cast<pid_t>(world.daemon().status().server_pid);
 }
@@ -70,7 +74,7 @@ TEST(Descriptors, Server_that_has_none_refuses_and_says_what_to_raise) {
   World world;
   ASSERT_TRUE(world.ok());
   const auto before = footprint_of(server_of(world));
-  EXPECT_GE(scan(world, [&] { return server_of(world); }, "server"), 5U);
+  EXPECT_GE(scan(world, [&] { return server_of(world); }, "server"), kSomeRefused);
   world.expect_sound();
   EXPECT_EQ(world.daemon().status().restarts, 0U) << world.daemon().log();
   EXPECT_LE(footprint_of(server_of(world)).descriptors, before.descriptors + 2);
@@ -81,7 +85,7 @@ TEST(Descriptors, Keeper_that_has_none_refuses_and_says_what_to_raise) {
   ASSERT_TRUE(world.ok());
   const pid_t keeper = world.daemon().keeper_pid();
   const auto before = footprint_of(keeper);
-  EXPECT_GE(scan(world, [&] { return keeper; }, "keeper"), 5U);
+  EXPECT_GE(scan(world, [&] { return keeper; }, "keeper"), kSomeRefused);
   world.expect_sound();
   EXPECT_EQ(world.daemon().status().restarts, 0U) << world.daemon().log();
   EXPECT_LE(footprint_of(keeper).descriptors, before.descriptors);
@@ -92,7 +96,7 @@ TEST(Descriptors, Client_that_has_none_says_what_to_raise) {
   ASSERT_TRUE(world.ok());
   const auto before = footprint_of(::getpid());
   // The first client is attached and reads without any; what is new cannot be had.
-  EXPECT_GE(scan(world, [] { return ::getpid(); }, "client"), 5U);
+  EXPECT_GE(scan(world, [] { return ::getpid(); }, "client"), kSomeRefused);
   world.expect_sound();
   EXPECT_LE(footprint_of(::getpid()).descriptors, before.descriptors);
 }
