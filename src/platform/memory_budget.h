@@ -22,7 +22,8 @@ namespace orlop {
 // mount points of root + "/proc/self/mountinfo" also under root. Tests give a fake tree.
 struct MemorySources {
   std::string root;
-  // Whose cgroups: an entry of /proc that names a process. Its path is looked up below our own mounts.
+  // Whose cgroups: an entry of /proc that names a process. Its path is looked up below our own
+  // mounts.
   std::string process = "self";
 };
 

@@ -24,8 +24,9 @@ namespace orlop::runtime {
 // Until a thread that sleeps runs on another, halted CPU: 40 to 60 us measured (decision 0010).
 inline constexpr MonoNs kWakeUpNs = 50 * kNsPerUs;
 
-// A client that asked this lately runs, or is about to: it can use a CPU of its own. Longer than the
-// scheduler lets a runnable thread wait (a few ms), so that one whose turn it is not counts too.
+// A client that asked this lately runs, or is about to: it can use a CPU of its own. Longer than
+// the scheduler lets a runnable thread wait (a few ms), so that one whose turn it is not counts
+// too.
 inline constexpr MonoNs kActiveFor = 10 * kNsPerMs;
 constexpr bool is_active(MonoNs asked_at /* 0: never */, MonoNs now) {
   return asked_at != 0 && now - asked_at < kActiveFor;
