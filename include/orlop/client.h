@@ -23,11 +23,11 @@
 //   * A client may start before its node: attach happens in the background, and again after a
 //     restart of the node; until then every read is a miss `not_attached` and every put answers
 //     kNoNode.
-// Thread: a Client is thread-safe. A plan or handle belongs to one thread at a time: two calls of
-// it
-//   do not overlap. A commit, abort or release that comes upon a copy of another thread answers
-//   kWrongState and changes nothing; to destroy the plan there ends the process. close() may be
-//   called on any thread at any time.
+// Thread: a Client is thread-safe. A plan or handle belongs to one thread at a time.
+//   * Two calls of one plan do not overlap: a commit, abort or release that comes upon a copy of
+//     another thread answers kWrongState and changes nothing; destroying the plan there ends the
+//     process.
+//   * close() may be called on any thread at any time.
 // Fork: every object of the parent answers kForkedChild in a child; its destructor does nothing.
 // Errors: misuse is an Error that names argument, index and remedy; nothing is reserved or changed.
 #pragma once

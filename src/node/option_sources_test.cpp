@@ -270,8 +270,8 @@ TEST(OptionSources, All_mistakes_are_told_at_once_up_to_ten) {
 
 TEST(OptionSources, Variables_of_others_are_none_of_our_business) {
   for (const char* name :
-       {"ORLOP_COPY", "ORLOP_COPY_STREAM_BYTES", "ORLOP_TRACES", "ORLOP_JOBS", "ORLOP_SIM_SEED",
-        "ORLOP_PORT", "ORLOP_PORT_9464_TCP_ADDR", "ORLOP_SERVICE_HOST",
+       {"ORLOP_COPY", "ORLOP_COPY_STREAM_BYTES", "ORLOP_TRACES", "ORLOP_JOBS",
+        "ORLOP_EXPLORE_REPLAY", "ORLOP_PORT", "ORLOP_PORT_9464_TCP_ADDR", "ORLOP_SERVICE_HOST",
         "ORLOP_METRICS_SERVICE_PORT_HTTP", "ORLOP_METRICS_PORT"}) {
     EXPECT_THAT(settle(said({}, {{name, "x"}})).mistakes, IsEmpty()) << name;
   }

@@ -14,7 +14,7 @@ namespace {
 using namespace negative_test;
 using process_test::eventually;
 
-// Seconds; ORLOP_LIMITS_LIVES for another number.
+// A few seconds of them; ORLOP_TEST_LIVES sets another number.
 constexpr unsigned kLives = 10'000;
 // Until caches, pools and the allocator's arenas are as large as they become.
 constexpr unsigned kWarmUp = 100;
@@ -22,7 +22,7 @@ constexpr unsigned kWarmUp = 100;
 constexpr std::uint64_t kResidentSlackKib = 1'024;
 
 unsigned lives() {
-  const char* text = ::getenv("ORLOP_LIMITS_LIVES");
+  const char* text = ::getenv("ORLOP_TEST_LIVES");
   return text == nullptr ? kLives : static_cast<unsigned>(std::stoul(text));
 }
 

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Warm start: from the slot table alone back to a working node. Design 10 section 5.
 //
-//   members of one group (put id, group number)                       | verdict
-//   ------------------------------------------------------------------+------------------------------
-//   a row that is not Prepared and torn (its group is one short then)  | doomed
-//   all Prepared, owner handed over                                    | kept for its commit,
-//   abort,
-//                                                                      | resume or death
-//   all Prepared, owner not handed over                                | freed (writers own no
-//   cells) all there, each Committed, LocalReady or plain Retiring, sums good,| all Committed
-//   namespace index current                                            |
-//   first Prepared, others Prepared or LocalReady, all there, sums     | kept as *partly ready*:
-//   its good, index current, owner handed over                             | owner's resume decides
-//   anything else (a member missing or doomed; old index)              | readable and Retiring
-//   doomed,
-//                                                                      | Prepared freed
+// Verdicts on the members of one group (put id, group number):
+//   * A row that is not Prepared and torn: doomed; its group is one short then.
+//   * All Prepared, owner handed over: kept, for its commit, abort, resume or death.
+//   * All Prepared, owner not handed over: freed, since writers own no ledger cells.
+//   * All there, each Committed, LocalReady or plain Retiring, sums good, namespace index current:
+//     all Committed.
+//   * First Prepared, others Prepared or LocalReady, all there, sums good, index current, owner
+//     handed over: kept as *partly ready*; its owner's resume decides.
+//   * Anything else (a member missing or doomed, an old index): readable and Retiring members
+//     doomed, Prepared ones freed.
 //
 // Order of acts: all words doomed -> full fence -> scan of all ledgers -> unpinned doomed slots
 // freed. A kill between any two stores leaves a table with the same verdicts or stricter ones: a

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pages of an engine's cache to values of Orlop and back, at the speed of the link.
+//
+//   auto cache = PageCache::open(client, layout, ns.value_len());      // once; registers with CUDA
+//   auto plan = client.put_start(ns, keys);
+//   auto backup = cache->backup({{{&*plan, {pages}}}}, {.stream = stream});  // commits by itself
+//   ...
+//   auto handle = client.get_start(ns, keys);
+//   auto views = client.get_transfer(*handle);
+//   auto restore = cache->restore({{{&*views, {pages}}}}, {.stream = stream, .ranges = layers});
+//   restore->stream_wait(0, stream);   // the forward pass may begin on the first layers
+//   ...
+//   restore->wait(timeout);            // per plan: pages that are right (checksums matched)
+//
+// Guarantees
+//   * A plan given to backup or restore lives until the device is done with its memory: cancel,
+//     close() and the death of the plan object only mark it (registered copies, client.h).
+//   * backup: when the pages have arrived their checksums go into the plan and it is committed, by
+//     the library's own thread; an error or a cancel aborts it. Nothing is readable before.
+//   * restore: nothing is reported valid before every checksum of it was compared. A mismatch is
+//     reported to the node and makes its page and all after it misses of that plan.
+//   * No call waits for the device but the two wait(), close() and the destructor.
+//   * Without CUDA (not built in, no driver, host addresses in the layout) the same calls run on
+//     the CPU ("host").
+// Thread: a PageCache may be used by several threads; a job object belongs to one at a time.
+// Fork: as Client; a child must not touch the cache.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "orlop/client.h"
+#include "orlop/error.h"
+#include "orlop/kv_layout.h"
+
+namespace orlop {
+
+enum class CopyEngineChoice : std::uint8_t { kAuto, kHost, kStaged, kDirect, kPieces };
+
+struct PageCacheOptions {
+  CopyEngineChoice engine =
+      CopyEngineChoice::kAuto;              // kAuto: by the machine's table of measurements
+  int device = -1;                          // -1: where the layout's memory is
+  std::uint64_t staging_bytes = 128 << 20;  // GPU memory a direction, for kStaged
+  // Told while value memory is registered with CUDA (seconds for hundreds of GiB).
+  std::function<void(std::uint64_t done_bytes, std::uint64_t all_bytes)> progress{};
+};
+
+// pages: one list a pool of the layout. Of a PutPlan: pages_per_value numbers for every key of the
+// plan, prepared or not; of a ReadPlan: for every page of it.
+struct BackupItem {
+  PutPlan* plan = nullptr;
+  std::vector<std::span<const std::int64_t>> pages{};
+};
+struct RestoreItem {
+  ReadPlan* plan = nullptr;
+  std::vector<std::span<const std::int64_t>> pages{};
+  std::size_t rank = 0;  // of a cohort's plan
+};
+
+struct BackupOptions {
+  void* stream = nullptr;  // cudaStream_t: begin after what was submitted there; null: at once
+};
+struct RestoreOptions {
+  void* stream = nullptr;
+  std::vector<LayerRange> ranges{};  // empty: all layers at once
+};
+
+namespace detail {
+class PageCacheState;
+class BackupState;
+class RestoreState;
+}  // namespace detail
+
+class Backup {
+ public:
+  bool done() const;  // committed (or aborted) and answered
+  // Outcomes per item and key, as Future; nullopt after `timeout`. Error: kClosed after a cancel,
+  // kSystem with the CUDA error.
+  Result<std::optional<std::vector<std::vector<Outcome>>>> wait(Milliseconds timeout);
+  // What is submitted to `stream` afterwards waits until the pages have been read: the engine may
+  // overwrite them.
+  Result<void> stream_wait(void* stream);
+  void cancel();
+
+ private:
+  friend class detail::PageCacheState;
+  friend class PageCache;
+  std::shared_ptr<detail::BackupState> state_;
+};
+
+class Restore {
+ public:
+  bool done() const;  // arrived and compared
+  std::size_t ranges() const;
+  bool range_done(std::size_t range) const;
+  Result<void> stream_wait(std::size_t range, void* stream);
+  // Pages before the first mismatch, per item; nullopt after `timeout`.
+  Result<std::optional<std::vector<std::uint32_t>>> wait(Milliseconds timeout);
+  void cancel();
+
+ private:
+  friend class detail::PageCacheState;
+  friend class PageCache;
+  std::shared_ptr<detail::RestoreState> state_;
+};
+
+class PageCache {
+ public:
+  // Requires: the client is attached (kNoNode otherwise) and outlives the cache. Errors: the
+  // layout's (kInvalidArgument, names the part), kNoMemory (registration; nothing is left pinned).
+  // After the node's restart with other memory the next call registers the new one.
+  static Result<PageCache> open(Client& client, const KvLayout& layout, std::uint32_t value_len,
+                                const PageCacheOptions& options = {});
+  PageCache(PageCache&&) noexcept;
+  PageCache& operator=(PageCache&&) noexcept;
+  ~PageCache();  // waits for its jobs
+
+  // Consumes the plans (as put_commit); on an error they are left as they were. Keys that were not
+  // prepared are skipped.
+  Result<Backup> backup(std::span<const BackupItem> items, const BackupOptions& options = {});
+  // The plans stay the caller's, to be released after the job (earlier is safe, see above).
+  Result<Restore> restore(std::span<const RestoreItem> items, const RestoreOptions& options = {});
+
+  std::string describe() const;  // engine, device, layout: for people
+  // The engine that a batch of so many values would use.
+  std::string engine_for(std::size_t values, bool restore) const;
+
+ private:
+  PageCache() = default;
+  std::shared_ptr<detail::PageCacheState> state_;
+};
+
+}  // namespace orlop

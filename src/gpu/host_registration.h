@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Value memory made known to CUDA (pinned), once per process and mapping.
+//
+// Registered in chunks, so that progress can be told and one call does not hold the address space
+// for seconds. Copies must not cross a chunk's border: split_at() cuts them (CUDA refuses or slows
+// down a copy that spans two registrations).
+// Guarantees: the memory stays registered until the last owner of the returned handle is gone;
+// asking again for the same mapping costs nothing. All or nothing: an error unregisters what was
+// done and says how far it came, the memlock limit and the remedy.
+// Thread: any.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "orlop/error.h"
+
+namespace orlop::gpu {
+
+class HostRegistration {
+ public:
+  // A multiple of every slab size, so that few values lie across a border.
+  static constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 30;
+
+  using Progress = std::function<void(std::uint64_t done_bytes, std::uint64_t all_bytes)>;
+  // memory: page aligned, outlives the handle. device: its context is made when there is none.
+  static Result<std::shared_ptr<HostRegistration>> register_memory(std::span<std::byte> memory,
+                                                                   int device,
+                                                                   const Progress& progress = {});
+  virtual ~HostRegistration() = default;
+  // Bytes from `address` on that one copy may take: to the border of its chunk.
+  virtual std::uint64_t run_at(const void* address) const = 0;
+  virtual double seconds() const = 0;  // that registering took
+};
+
+}  // namespace orlop::gpu
