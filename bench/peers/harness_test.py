@@ -8,6 +8,7 @@ import unittest
 from dataclasses import dataclass
 from pathlib import Path
 
+import peer_memcpy
 import pins
 import race
 from cells import CELLS, Cell
@@ -95,6 +96,12 @@ class RoundsTest(unittest.TestCase):
         for cell in CELLS:
             if cell.size <= 64 * KIB:
                 self.assertGreater(len(run("", cell, cell)), 0, cell.name)
+
+    def test_the_bare_copy_moves_the_right_bytes_of_every_cell(self):
+        rounds = Rounds(peer_memcpy.Peer())
+        for cell in CELLS:
+            if cell.bytes and cell.size <= 64 * KIB:
+                self.assertGreater(len(rounds.run(cell, 0.001, 3)), 0, cell.name)
 
     def test_a_wrong_byte_is_found(self):
         for cell in (GET, PUT, BATCH_GET):

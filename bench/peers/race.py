@@ -39,6 +39,8 @@ PEERS = (
     PeerKind("lmcache", "lmcache", judged=True),
     PeerKind("redis", "redis", judged=True),
     PeerKind("redis_raw", "redis", judged=False),
+    PeerKind("memcpy", "orlop", judged=False,
+             only=tuple(cell.name for cell in CELLS if cell.bytes)),
     PeerKind("lmcache_plain", "lmcache", judged=False, only=("get 4 KiB", "get 64 KiB")),
 )
 
