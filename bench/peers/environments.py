@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python environments of the peers, outside the clone.
+"""The Python environments of the peers and of the engines, outside the clone.
 
-Each is ${XDG_CACHE_HOME:-~/.cache}/orlop/peers-NAME-HASH, made when absent from bench/peers/NAME.lock;
-HASH is of that file and of the Python version. The locks name every package with its version and are
-installed without looking for further requirements: LMCache's server runs without most of its own.
+Each is ${XDG_CACHE_HOME:-~/.cache}/orlop/peers-NAME-HASH, made when absent from bench/peers/NAME.lock,
+or .../NAME-HASH of another FOLDER/NAME.lock; HASH is of that file and of the Python version. The locks
+name every package with its version and are installed without looking for further requirements:
+LMCache's server runs without most of its own, vLLM on a CPU without most of torch's.
 
-  python environments.py NAME     makes it when absent, prints its Python
+  python environments.py NAME|FILE.lock     makes it when absent, prints its Python
 """
 
 import fcntl
@@ -20,9 +21,14 @@ _HERE = Path(__file__).parent
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "orlop"
 
 
+def _lock(name: str) -> Path:
+    return Path(name) if name.endswith(".lock") else _HERE / f"{name}.lock"
+
+
 def _folder(name: str) -> Path:
-    text = (_HERE / f"{name}.lock").read_bytes() + sys.version.encode()
-    return _CACHE / f"peers-{name}-{hashlib.sha256(text).hexdigest()[:12]}"
+    text = _lock(name).read_bytes() + sys.version.encode()
+    stem = Path(name).stem if name.endswith(".lock") else f"peers-{name}"
+    return _CACHE / f"{stem}-{hashlib.sha256(text).hexdigest()[:12]}"
 
 
 def existing(name: str) -> Path | None:
@@ -47,7 +53,7 @@ def ensure(name: str, say) -> Path:
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         subprocess.run(
             [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
-             "--only-binary", ":all:", "--requirement", _HERE / f"{name}.lock"], check=True)
+             "--only-binary", ":all:", "--requirement", _lock(name)], check=True)
         (folder / "complete").touch()
     return python
 
