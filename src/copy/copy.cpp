@@ -152,6 +152,17 @@ bool CopyEngine::verify(const void* src, std::size_t bytes, const ChecksumIdenti
   return checksum({static_cast<const std::byte*>(src), bytes}, identity) == expected;
 }
 
+std::uint64_t CopyEngine::move_rows(const RowRun& rows, bool around_cache) const {
+  CHECK(rows.first_word % 2 == 0 && rows.word_step % 2 == 0 &&
+            (rows.count <= 1 || rows.row_bytes % 8 == 0),
+        "rows of a value begin at multiples of 8 bytes");
+  return around_cache ? kernels_->stream_rows(rows) : kernels_->rows(rows);
+}
+
+void CopyEngine::end_rows() const {
+  kernels_->fence();
+}
+
 std::uint64_t CopyEngine::raw_sum(std::span<const std::byte> part, std::uint64_t first_word) const {
   CHECK(first_word % 2 == 0, "a part of a value begins at a multiple of 8 bytes");
   return kernels_->sum(part.data(), part.size(), first_word);

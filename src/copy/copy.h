@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "copy/checksum.h"
+#include "copy/row_run.h"
 #include "orlop/error.h"
 
 namespace orlop {
@@ -97,6 +98,11 @@ class CopyEngine {
   // Checks a value in place. Says nothing about later reads of memory others can write.
   [[nodiscard]] bool verify(const void* src, std::size_t bytes, const ChecksumIdentity& identity,
                             std::uint64_t expected) const;
+
+  // Copies rows of a value; returns their share of S. around_cache: with non-temporal stores where
+  // they pay; then end_rows() is due before the bytes are published.
+  std::uint64_t move_rows(const RowRun& rows, bool around_cache) const;
+  void end_rows() const;
 
   // As the functions of the same name in checksum.h.
   std::uint64_t raw_sum(std::span<const std::byte> part, std::uint64_t first_word = 0) const;

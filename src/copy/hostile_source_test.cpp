@@ -52,6 +52,25 @@ std::uint64_t stepped_copy(const CopyEngine& engine, std::byte* dst) {
   return sum;
 }
 
+// The middle of a value in rows that leave gaps in the copy.
+constexpr std::size_t kRowBytes = 1'032, kRowGap = 64, kRows = 7, kFirstWord = 1'000;
+static_assert(kRows * kRowBytes <= kBytes);
+
+std::uint64_t stepped_rows(const CopyEngine& engine, std::byte* dst, bool around_cache) {
+  const RowRun rows{.dst = dst,
+                    .src = reinterpret_cast<const std::byte*>(const_cast<std::uint64_t*>(source)),
+                    .row_bytes = kRowBytes,
+                    .count = kRows,
+                    .dst_step = kRowBytes + kRowGap,
+                    .src_step = kRowBytes,
+                    .first_word = kFirstWord,
+                    .word_step = kRowBytes / 4};
+  __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() | kTrapFlag);
+  const std::uint64_t sum = engine.move_rows(rows, around_cache);
+  __builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() & ~kTrapFlag);
+  return sum;
+}
+
 class TrapHandler {
  public:
   TrapHandler() {
@@ -81,6 +100,30 @@ TEST(HostileSource, Changed_after_every_instruction_sum_is_of_delivered_bytes) {
         EXPECT_GT(steps, kBytes / 64) << "the traps did not come";
         EXPECT_TRUE(engine.verify(dst, kBytes, kTestIdentity, sum))
             << to_string(kind) << " stream_bytes " << stream_bytes << " dst + " << misalignment;
+      }
+    }
+  }
+}
+
+TEST(HostileSource, Rows_changed_after_every_instruction_sum_is_of_delivered_bytes) {
+  if (kSignalsDeferred) GTEST_SKIP() << "ThreadSanitizer defers the traps";
+  const TrapHandler handler;
+  for (const CopyKind kind : CopyEngine::supported_kinds()) {
+    for (const bool around_cache : {false, true}) {
+      for (const std::size_t misalignment : {0U, 3U}) {
+        const CopyEngine engine(kind);
+        alignas(64) std::byte buffer[kRows * (kRowBytes + kRowGap) + 64];
+        std::byte* const dst = buffer + misalignment;
+        steps = 0;
+        const std::uint64_t sum = stepped_rows(engine, dst, around_cache);
+        EXPECT_GT(steps, kRows * kRowBytes / 64) << "the traps did not come";
+        std::uint64_t delivered = 0;
+        for (std::size_t i = 0; i < kRows; ++i) {
+          delivered += engine.raw_sum({dst + i * (kRowBytes + kRowGap), kRowBytes},
+                                      kFirstWord + i * kRowBytes / 4);
+        }
+        EXPECT_EQ(sum, delivered) << to_string(kind) << " around " << around_cache << " dst + "
+                                  << misalignment;
       }
     }
   }

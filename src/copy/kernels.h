@@ -13,6 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "copy/row_run.h"
+
 namespace orlop {
 
 struct CopyKernels {
@@ -23,6 +25,12 @@ struct CopyKernels {
   // Copies a whole value with non-temporal stores and ends with sfence: a later release store is
   // ordered after the bytes.
   std::uint64_t (*stream)(std::byte* dst, const std::byte* src, std::size_t bytes);
+  // Copies rows of a value with ordinary stores.
+  std::uint64_t (*rows)(const RowRun& run);
+  // The same with non-temporal stores, where they pay, and no sfence at the end.
+  std::uint64_t (*stream_rows)(const RowRun& run);
+  // The sfence that is still due.
+  void (*fence)();
 };
 
 extern const CopyKernels kScalarKernels;

@@ -56,7 +56,7 @@ struct Vector {
 
 }  // namespace
 
-const CopyKernels kAvx2Kernels = {sum_only, copy, stream};
+const CopyKernels kAvx2Kernels = {sum_only, copy, stream, rows, stream_rows, fence};
 
 }  // namespace orlop
 #endif

@@ -60,7 +60,7 @@ struct Vector {
 
 }  // namespace
 
-const CopyKernels kAvx512Kernels = {sum_only, copy, stream};
+const CopyKernels kAvx512Kernels = {sum_only, copy, stream, rows, stream_rows, fence};
 
 }  // namespace orlop
 #endif
