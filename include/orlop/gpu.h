@@ -19,9 +19,15 @@
 //     the library's own thread; an error or a cancel aborts it. Nothing is readable before.
 //   * restore: nothing is reported valid before every checksum of it was compared. A mismatch is
 //     reported to the node and makes its page and all after it misses of that plan.
-//   * No call waits for the device but the two wait(), close() and the destructor.
+//   * Client::close() cancels the jobs and waits for them, at most the call budget; plans of what
+//   is
+//     not over by then end with their copies. After it every call answers kClosed.
+//   * No call waits for the device but the two wait(), close() and the destructor. On the host
+//     stream_wait() waits for the copy, there is no stream to do it.
 //   * Without CUDA (not built in, no driver, host addresses in the layout) the same calls run on
 //     the CPU ("host").
+//   * A restore of some layers only is checked as a whole all the same: the CPU reads what the
+//     ranges leave out. So give all layers where they are wanted anyway.
 // Thread: a PageCache may be used by several threads; a job object belongs to one at a time.
 // Fork: as Client; a child must not touch the cache.
 #pragma once
@@ -68,7 +74,19 @@ struct BackupOptions {
 };
 struct RestoreOptions {
   void* stream = nullptr;
-  std::vector<LayerRange> ranges{};  // empty: all layers at once
+  // Copied in this order; disjoint; empty: all layers at once. If they leave layers out, every
+  // range must begin and end at a multiple of 8 bytes of the value.
+  std::vector<LayerRange> ranges{};
+};
+
+struct PageCacheStats {                     // of this PageCache, since it was opened
+  std::uint64_t backups = 0, restores = 0;  // jobs begun
+  std::uint64_t pages_backed_up = 0, bytes_backed_up = 0;
+  std::uint64_t pages_restored = 0, bytes_restored = 0;
+  std::uint64_t mismatches = 0;             // pages whose checksum was wrong
+  std::uint64_t cancelled = 0, failed = 0;  // jobs
+  std::uint64_t running = 0;                // gauge: jobs that are not over
+  std::uint64_t registered_bytes = 0;       // gauge: value memory in use by the engines
 };
 
 namespace detail {
@@ -81,7 +99,7 @@ class Backup {
  public:
   bool done() const;  // committed (or aborted) and answered
   // Outcomes per item and key, as Future; nullopt after `timeout`. Error: kClosed after a cancel,
-  // kSystem with the CUDA error.
+  // kSystem with the CUDA error, kForkedChild.
   Result<std::optional<std::vector<std::vector<Outcome>>>> wait(Milliseconds timeout);
   // What is submitted to `stream` afterwards waits until the pages have been read: the engine may
   // overwrite them.
@@ -98,7 +116,10 @@ class Restore {
  public:
   bool done() const;  // arrived and compared
   std::size_t ranges() const;
+  // Its bytes have arrived; whether they are right is known at the end of the job.
   bool range_done(std::size_t range) const;
+  // What is submitted to `stream` afterwards waits for the range. kWrongState: the job ended
+  // without it.
   Result<void> stream_wait(std::size_t range, void* stream);
   // Pages before the first mismatch, per item; nullopt after `timeout`.
   Result<std::optional<std::vector<std::uint32_t>>> wait(Milliseconds timeout);
@@ -122,14 +143,19 @@ class PageCache {
   ~PageCache();  // waits for its jobs
 
   // Consumes the plans (as put_commit); on an error they are left as they were. Keys that were not
-  // prepared are skipped.
+  // prepared are skipped. Errors: kInvalidArgument (names item, pool and index), kWrongState (plan
+  // used up), kClosed, kForkedChild, kLimit (too many jobs at once), kNoMemory and kSystem
+  // (registration, submission).
   Result<Backup> backup(std::span<const BackupItem> items, const BackupOptions& options = {});
-  // The plans stay the caller's, to be released after the job (earlier is safe, see above).
+  // The plans stay the caller's, to be released after the job (earlier is safe, see above). Pages
+  // that are misses of their plan already are not copied; no page number may come twice in a call.
+  // Errors as backup().
   Result<Restore> restore(std::span<const RestoreItem> items, const RestoreOptions& options = {});
 
   std::string describe() const;  // engine, device, layout: for people
-  // The engine that a batch of so many values would use.
+  // The engine that a batch of so many values would use: "host", "staged", "direct", "pieces".
   std::string engine_for(std::size_t values, bool restore) const;
+  PageCacheStats stats() const;
 
  private:
   PageCache() = default;

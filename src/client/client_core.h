@@ -29,6 +29,7 @@
 
 #include "client/attachment.h"
 #include "client/drain.h"
+#include "client/memory_user.h"
 #include "client/namespace_state.h"
 #include "client/put_state.h"
 #include "client/read_state.h"
@@ -99,6 +100,13 @@ class ClientCore : public client::ThreadExitListener,
   Result<std::span<const std::uint64_t>> read_blob(ReadState& plan);
   void report_mismatch(ReadState& plan, std::size_t page, std::size_t rank);
   ClientStats stats();
+
+  // This page, or one after it, is a miss of this reader from now on; told to the node.
+  void found_mismatch(ReadState& plan, std::size_t page, std::size_t rank);
+
+  // ---- core_close.cpp
+  void add_memory_user(const std::shared_ptr<client::MemoryUser>& user);
+  std::shared_ptr<client::Attachment> attachment();  // in use, or null
 
   void thread_exits(client::ThreadState& state) override;
 
@@ -187,6 +195,7 @@ class ClientCore : public client::ThreadExitListener,
   void attach_failed(Error error);
 
   // ---- close (core_close.cpp)
+  std::vector<std::shared_ptr<client::MemoryUser>> memory_users();
   void end_thread();
   void end_writes(MonoNs deadline);
   void leave_node(MonoNs deadline);
@@ -229,6 +238,7 @@ class ClientCore : public client::ThreadExitListener,
   std::uint64_t left_seen_ = 0;    // of them at the last tick
   Error attach_error_{ErrorCode::kNoNode, "the first attempt to attach is not over yet"};
   std::vector<std::shared_ptr<NamespaceState>> namespaces_;
+  std::vector<std::weak_ptr<client::MemoryUser>> memory_users_;
   std::unordered_map<std::uint64_t, std::shared_ptr<FutureState>> commits_;  // by cookie
   std::uint64_t next_cookie_ = 1;
   PutPlanState* open_puts_ = nullptr;

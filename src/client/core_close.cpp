@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // ClientCore: birth and end of a client.
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <system_error>
 #include <utility>
 
+#include "client/block_signals.h"
 #include "client/client_core.h"
 #include "client/interruption.h"
 #include "client/limits.h"
@@ -25,22 +23,6 @@ using client::ThreadState;
 namespace {
 
 std::atomic<std::uint64_t> g_serials{0};
-
-// Signals belong to the program's own threads.
-class BlockSignals {
- public:
-  BlockSignals() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_BLOCK, &all, &before_);
-  }
-  ~BlockSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockSignals(const BlockSignals&) = delete;
-  BlockSignals& operator=(const BlockSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 std::string socket_path_of(const ClientOptions& options) {
   if (!options.socket.empty()) return options.socket;
@@ -77,7 +59,7 @@ std::shared_ptr<ClientCore> ClientCore::start(ClientOptions options) {
   core->stop_bell_ = std::move(*stop);
   if (const auto& engine = environment_copy_engine(); !engine) return cannot(engine.error());
   try {
-    const BlockSignals blocked;
+    const client::BlockSignals blocked;
     core->thread_ = std::thread([raw = core.get()] { raw->run(); });
   } catch (const std::system_error& error) {
     return cannot({ErrorCode::kSystem, std::string("starting the library's thread failed: ") +
@@ -148,10 +130,31 @@ void ClientCore::end_thread() {
 }
 
 void ClientCore::end_writes(MonoNs deadline) {
+  for (const std::shared_ptr<client::MemoryUser>& user : memory_users())
+    user->client_closes(deadline);
   wait_for_copies();
   Lock lock(mutex_);
   if (attachment_ != nullptr) end_all_puts();
   wait_for_commits(lock, deadline);
+}
+
+void ClientCore::add_memory_user(const std::shared_ptr<client::MemoryUser>& user) {
+  const Lock lock(mutex_);
+  std::erase_if(memory_users_, [](const auto& known) { return known.expired(); });
+  memory_users_.push_back(user);
+}
+
+std::vector<std::shared_ptr<client::MemoryUser>> ClientCore::memory_users() {
+  std::vector<std::shared_ptr<client::MemoryUser>> users;
+  const Lock lock(mutex_);
+  for (const std::weak_ptr<client::MemoryUser>& known : memory_users_)
+    if (auto user = known.lock()) users.push_back(std::move(user));
+  return users;
+}
+
+std::shared_ptr<Attachment> ClientCore::attachment() {
+  const Lock lock(mutex_);
+  return attachment_;
 }
 
 // closed_ is set, so no copy begins any more (copy_gate.h), and those that run have an end.

@@ -109,6 +109,16 @@ void ClientCore::free_read_blob(ReadState& state) {
   state.blob_bytes = 0;
 }
 
+// Told to the node once a page: what lies beyond an earlier mismatch is a miss already.
+void ClientCore::found_mismatch(ReadState& plan, std::size_t page, std::size_t rank) {
+  const auto found = static_cast<std::uint32_t>(page);
+  std::uint32_t valid = plan.valid.load(std::memory_order_relaxed);
+  do {
+    if (found >= valid) return;
+  } while (!plan.valid.compare_exchange_weak(valid, found, std::memory_order_relaxed));
+  report_mismatch(plan, page, rank);
+}
+
 void ClientCore::report_mismatch(ReadState& plan, std::size_t page, std::size_t rank) {
   {
     const std::lock_guard home(plan.home->mutex);

@@ -244,6 +244,8 @@ void ClientCore::retire() {
     thread->attachment.reset();
     thread->number = 0;
   }
+  last.reset();
+  for (const std::shared_ptr<client::MemoryUser>& user : memory_users()) user->memory_gone();
 }
 
 // What has to be done from time to time; how long to sleep until the next time.

@@ -20,6 +20,7 @@ inline constexpr std::size_t kMaxCohort = 1024;                      // ranks of
 inline constexpr std::size_t kMaxNamespaces = 1024;                  // open at once per client
 inline constexpr std::uint32_t kMaxOpenReadsPerThread = 65'536;      // handles and plans
 inline constexpr std::size_t kMaxRegisteredCopies = 1'000'000;
+inline constexpr std::size_t kMaxPageJobs = 4096;  // backups and restores under way, a PageCache
 
 // Read states kept for reuse by a thread, and how large their buffers may be: a burst must not
 // leave memory behind for ever.

@@ -280,7 +280,7 @@ std::size_t ReadPlan::ranks() const {
   return ClientAccess::usable(*this) ? state_->rank_count : 0;
 }
 std::size_t ReadPlan::valid_len() const {
-  return ClientAccess::usable(*this) ? state_->valid : 0;
+  return ClientAccess::usable(*this) ? state_->valid.load(std::memory_order_relaxed) : 0;
 }
 
 std::span<const std::byte> ReadPlan::view_unverified(std::size_t i, std::size_t rank) const {
@@ -294,21 +294,6 @@ std::uint64_t ReadPlan::expected_checksum(std::size_t i, std::size_t rank) const
   return state_->ranks[rank].pins[i].checksum;
 }
 
-namespace {
-
-ChecksumIdentity identity_of(const ReadState& state, std::size_t i, std::size_t rank) {
-  return {.key = state.keys[i], .namespace_digest = state.ranks[rank].digest};
-}
-
-// This page and all after it are misses for this reader; told to the node once a page.
-void mismatched(ReadState& state, std::size_t i, std::size_t rank) {
-  if (i >= state.valid) return;
-  state.valid = static_cast<std::uint32_t>(i);
-  state.core->report_mismatch(state, i, rank);
-}
-
-}  // namespace
-
 std::span<const std::byte> ReadPlan::view(std::size_t i, std::size_t rank) {
   const std::span<const std::byte> bytes = view_unverified(i, rank);
   if (bytes.empty() || i >= state_->valid) return {};
@@ -319,11 +304,11 @@ std::span<const std::byte> ReadPlan::view(std::size_t i, std::size_t rank) {
   {
     const client::RunningCopy running(state_->gate, state_->core->closed());
     if (!running) return {};
-    matches = verify(bytes.data(), bytes.size(), identity_of(*state_, i, rank),
+    matches = verify(bytes.data(), bytes.size(), state_->identity(i, rank),
                      state_->ranks[rank].pins[i].checksum);
   }
   if (!matches) {
-    mismatched(*state_, i, rank);
+    state_->core->found_mismatch(*state_, i, rank);
     return {};
   }
   word |= std::uint64_t{1} << (bit % 64);
@@ -349,12 +334,12 @@ Result<bool> ReadPlan::copy_out(std::size_t i, std::span<std::byte> destination,
     if (i >= state_->valid) return false;
     const std::span<const std::byte> bytes = view_unverified(i, rank);
     const std::uint64_t batch = std::uint64_t{state_->pages} * state_->rank_count * pins.value_len;
-    matches = orlop::copy_out(destination.data(), bytes.data(), bytes.size(),
-                              identity_of(*state_, i, rank), pins.pins[i].checksum,
-                              {.batch_bytes = batch});
+    matches =
+        orlop::copy_out(destination.data(), bytes.data(), bytes.size(), state_->identity(i, rank),
+                        pins.pins[i].checksum, {.batch_bytes = batch});
   }
   PAUSE_POINT(kClientCopyingOut);
-  if (!matches) mismatched(*state_, i, rank);
+  if (!matches) state_->core->found_mismatch(*state_, i, rank);
   return matches;
 }
 
@@ -365,7 +350,7 @@ Result<void> ReadPlan::report_mismatch(std::size_t i, std::size_t rank) {
     return fail(ErrorCode::kInvalidArgument, "rank: is " + std::to_string(rank) +
                                                  ", the plan has " +
                                                  std::to_string(state_->rank_count));
-  mismatched(*state_, i, rank);
+  state_->core->found_mismatch(*state_, i, rank);
   return {};
 }
 

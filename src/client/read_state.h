@@ -15,6 +15,7 @@
 #include "client/attachment.h"
 #include "client/buffer.h"
 #include "client/copy_gate.h"
+#include "copy/checksum.h"
 #include "protocol/session/plan_life.h"
 #include "segment/pin.h"
 
@@ -43,6 +44,11 @@ struct ReadState {
     client::Buffer<segment::PinnedSlot> pins;
   };
 
+  // What the bytes of a page claim to be.
+  ChecksumIdentity identity(std::size_t page, std::size_t rank) const {
+    return {.key = keys[page], .namespace_digest = ranks[rank].digest};
+  }
+
   std::shared_ptr<ClientCore> core;
   std::shared_ptr<client::Attachment> attachment;  // null: nothing pinned
   client::ThreadState* home = nullptr;
@@ -64,7 +70,8 @@ struct ReadState {
   bool transferred = false;
   bool pinned = false;  // cells are written
 
-  std::uint32_t valid = 0;              // pages before the first mismatch
+  // Pages before the first mismatch. Only ever lowered, also by the thread that ends a restore.
+  std::atomic<std::uint32_t> valid{0};
   std::vector<std::uint64_t> verified;  // one bit a page and rank: checked by view()
   std::uint64_t blob_offset = 0;
   std::uint64_t blob_bytes = 0;  // 0: no blob made

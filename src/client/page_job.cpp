@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/page_job.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "client/interruption.h"
+#include "client/page_cache.h"
+#include "copy/checksum.h"
+#include "platform/clock.h"
+
+namespace orlop::detail {
+
+PageJob::PageJob(std::shared_ptr<PageCacheState> cache)
+    : core_(cache->core()), cache_(std::move(cache)) {}
+
+Result<void> PageJob::start(client::PageBatch& batch, const gpu::CopyRequest& request,
+                            gpu::PageCopier& copier) {
+  range_count_ = std::max<std::size_t>(request.ranges.size(), 1);
+  std::shared_ptr<PageCacheState> last;
+  const Lock lock(mutex_);
+  // Under our lock: who finds this job among the running ones and locks it finds it started.
+  if (auto entered = cache_->enter(shared_from_this(), request.direction); !entered) return entered;
+  if (!request.values.empty()) {
+    auto on_done = [queue = cache_->completions(), self = weak_from_this()](
+                       gpu::CopyJob& /*job*/) mutable { queue->push(std::move(self)); };
+    auto submitted = copier.submit(request, std::move(on_done));
+    if (!submitted) {
+      cache_->over(*this);
+      return std::unexpected(submitted.error());
+    }
+    copy_ = std::move(*submitted);
+    batch_ = std::move(batch);
+    return {};
+  }
+  batch_ = std::move(batch);
+  ranges_done_.assign(range_count_, true);
+  follow_up({}, {});
+  last = std::move(cache_);
+  last->over(*this);
+  finished_.store(true, std::memory_order_release);
+  return {};
+}
+
+std::shared_ptr<gpu::CopyJob> PageJob::copy() {
+  if (finished_.load(std::memory_order_acquire)) return nullptr;
+  const Lock lock(mutex_);
+  return copy_;
+}
+
+void PageJob::finish() {
+  std::shared_ptr<PageCacheState> cache;  // both let go of after the lock
+  std::shared_ptr<gpu::CopyJob> copy;
+  const Lock lock(mutex_);
+  if (copy_ == nullptr) return;
+  copy = std::move(copy_);
+  CHECK(copy->done(), "a job is finished after its copy");
+  result_ = copy->result();
+  for (std::size_t range = 0; range < range_count_; ++range)
+    ranges_done_.push_back(copy->range_done(range));
+  follow_up(result_, copy->raw_sums());
+  batch_ = {};
+  cache = std::move(cache_);
+  // Before anybody can see that it is finished: then the counters are right, too.
+  cache->over(*this);
+  finished_.store(true, std::memory_order_release);
+}
+
+bool PageJob::finished() {
+  const std::shared_ptr<gpu::CopyJob> running = copy();
+  if (running == nullptr) return true;
+  if (!running->done()) return false;
+  finish();
+  return true;
+}
+
+bool PageJob::wait_finished(MonoNs deadline) {
+  while (const std::shared_ptr<gpu::CopyJob> running = copy()) {
+    const MonoNs left = time_left(client::WaitInterruption::slice(deadline), monotonic_ns());
+    const auto rounded_up = static_cast<std::int64_t>((left + kNsPerMs - 1) / kNsPerMs);
+    if (running->wait(Milliseconds(rounded_up))) {
+      finish();
+      return true;
+    }
+    if (monotonic_ns() >= deadline) return false;
+    Lock lock(mutex_);
+    if (client::WaitInterruption::asked_to_stop(lock)) return false;
+  }
+  return true;
+}
+
+void PageJob::cancel() {
+  if (const std::shared_ptr<gpu::CopyJob> running = copy()) running->cancel();
+}
+
+bool PageJob::range_done(std::size_t range) {
+  if (range >= range_count_) return false;
+  if (const std::shared_ptr<gpu::CopyJob> running = copy()) return running->range_done(range);
+  const Lock lock(mutex_);
+  return ranges_done_[range];
+}
+
+Result<void> PageJob::stream_wait(std::size_t range, void* stream) {
+  if (range >= range_count_) {
+    return fail(ErrorCode::kInvalidArgument, "range: is " + std::to_string(range) +
+                                                 ", the job has " + std::to_string(range_count_));
+  }
+  if (const std::shared_ptr<gpu::CopyJob> running = copy())
+    return running->stream_wait(range, stream);
+  if (range_done(range)) return {};  // nothing is left to wait for
+  if (auto ended = result(); !ended) return ended;
+  return fail(ErrorCode::kWrongState, "range: the job ended before it was copied");
+}
+
+Result<void> PageJob::result() {
+  const Lock lock(mutex_);
+  return result_;
+}
+
+// ---- backup ------------------------------------------------------------------------------------
+
+void BackupState::follow_up(const Result<void>& copied, std::span<const std::uint64_t> sums) {
+  for (client::PageBatch::Put& item : batch_.puts) {
+    if (copied) {
+      commit(item, sums);
+      continue;
+    }
+    // After a cancel the device is done with the memory; after an error nobody knows.
+    const bool known = copied.error().code == ErrorCode::kClosed;
+    if (item.copy != 0) static_cast<void>(core().copy_done(item.copy, known, nullptr));
+    core().put_abort(item.plan);
+  }
+  PageCacheStats ended;
+  if (copied) {
+    ended.pages_backed_up = sums.size();
+    ended.bytes_backed_up = sums.size() * cache().layout().value_len();
+  } else {
+    ++(copied.error().code == ErrorCode::kClosed ? ended.cancelled : ended.failed);
+  }
+  cache().count(ended);
+}
+
+void BackupState::commit(client::PageBatch::Put& item, std::span<const std::uint64_t> sums) {
+  PutPlanState& plan = *item.plan;
+  std::size_t next = item.first;
+  for (std::size_t i = 0; i < plan.grants.size(); ++i) {
+    if (plan.grants[i].slot == 0) continue;
+    plan.checksums[i] = finalise(sums[next++], plan.value_len,
+                                 {.key = plan.keys[i], .namespace_digest = plan.digest});
+    plan.summed[i] = true;
+  }
+  if (item.copy != 0) static_cast<void>(core().copy_done(item.copy, true, nullptr));
+  auto future = core().put_commit(item.plan);
+  if (future) {
+    futures_.push_back(std::move(*future));
+    return;
+  }
+  core().put_abort(item.plan);
+  if (committed_) committed_ = std::unexpected(future.error());
+}
+
+bool BackupState::answered() {
+  if (!finished()) return false;
+  // The list does not change after the end.
+  return std::ranges::all_of(futures_, [this](const std::shared_ptr<FutureState>& future) {
+    return core().future_ready(*future);
+  });
+}
+
+Result<std::optional<std::vector<std::vector<Outcome>>>> BackupState::wait(MonoNs deadline) {
+  if (!wait_finished(deadline)) return std::nullopt;
+  if (auto copied = result(); !copied) return std::unexpected(copied.error());
+  if (!committed_) return std::unexpected(committed_.error());
+  std::vector<std::vector<Outcome>> outcomes;
+  for (const std::shared_ptr<FutureState>& future : futures_) {
+    if (!core().wait_future(*future, deadline)) return std::nullopt;
+    outcomes.push_back(future->outcomes);
+  }
+  return outcomes;
+}
+
+// ---- restore -----------------------------------------------------------------------------------
+
+RestoreState::RestoreState(std::shared_ptr<PageCacheState> cache,
+                           std::vector<gpu::CompiledLayout::Strip> rest)
+    : PageJob(std::move(cache)), rest_(std::move(rest)) {}
+
+void RestoreState::follow_up(const Result<void>& copied, std::span<const std::uint64_t> sums) {
+  PageCacheStats ended;
+  if (copied) {
+    for (const client::PageBatch::Read& item : batch_.reads) {
+      ended.mismatches += compare(item, sums);
+      ended.pages_restored += item.pages;
+    }
+    ended.bytes_restored = ended.pages_restored * cache().layout().value_len();
+  } else {
+    ++(copied.error().code == ErrorCode::kClosed ? ended.cancelled : ended.failed);
+  }
+  // After a cancel the device is done with the memory; after an error nobody knows.
+  const bool known = copied || copied.error().code == ErrorCode::kClosed;
+  for (const client::PageBatch::Read& item : batch_.reads) {
+    valid_.push_back(item.pages);
+    if (item.plan == nullptr) continue;
+    valid_.back() = std::min(item.pages, item.plan->valid.load(std::memory_order_relaxed));
+    // The last use of the plan: the caller may have released it long ago.
+    static_cast<void>(core().copy_done(item.copy, known, nullptr));
+  }
+  cache().count(ended);
+}
+
+// Returns the number of pages that are wrong.
+std::uint64_t RestoreState::compare(const client::PageBatch::Read& item,
+                                    std::span<const std::uint64_t> sums) {
+  std::uint64_t wrong = 0;
+  for (std::uint32_t page = 0; page < item.pages; ++page) {
+    if (matches(*item.plan, page, item.rank, sums[item.first + page])) continue;
+    ++wrong;
+    core().found_mismatch(*item.plan, page, item.rank);
+  }
+  return wrong;
+}
+
+bool RestoreState::matches(const ReadState& plan, std::size_t page, std::size_t rank,
+                           std::uint64_t sum) const {
+  const ReadState::Rank& pins = plan.ranks[rank];
+  const segment::PinnedSlot& pin = pins.pins[page];
+  const std::span<const std::byte> value = plan.attachment->value(pin.slot, pins.value_len);
+  for (const gpu::CompiledLayout::Strip& strip : rest_)
+    sum += raw_sum(value.subspan(strip.begin, strip.end - strip.begin), strip.begin / 4);
+  return finalise(sum, pins.value_len, plan.identity(page, rank)) == pin.checksum;
+}
+
+Result<std::optional<std::vector<std::uint32_t>>> RestoreState::wait(MonoNs deadline) {
+  if (!wait_finished(deadline)) return std::nullopt;
+  if (auto copied = result(); !copied) return std::unexpected(copied.error());
+  return valid_;
+}
+
+}  // namespace orlop::detail
