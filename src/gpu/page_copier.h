@@ -59,7 +59,8 @@ struct CopyRequest {
   // pages must not repeat (the caller's duty: two values would race).
   std::span<const std::span<const std::int64_t>> pages{};
   // Restore: in this order, each one strip; disjoint, together any part of the layers (raw_sums
-  // then covers that part). Empty: everything in one.
+  // then covers that part). Each begins and ends at a multiple of 8 bytes of the value or at its
+  // end: S has no parts of 8 bytes. Empty: everything in one.
   std::span<const LayerRange> ranges{};
   // cudaStream_t as a pointer: the copy begins after the work submitted there before. Null: at once
   // (not the legacy default stream). The host engine has none.
@@ -106,7 +107,7 @@ class PageCopier {
                                                   OnCopyDone on_done = {}) = 0;
 };
 
-// One thread, made with the first job.
+// One thread a direction, made with its first job (host_copier.h).
 std::unique_ptr<PageCopier> make_host_copier();
 
 }  // namespace orlop::gpu

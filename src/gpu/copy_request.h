@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Internal to room gpu: what every engine asks of a request.
+#pragma once
+
+#include <vector>
+
+#include "gpu/compiled_layout.h"
+#include "gpu/page_copier.h"
+#include "orlop/error.h"
+
+namespace orlop::gpu {
+
+// The strips of the request's ranges, in their order; one for a request without. kInvalidArgument
+// names what is wrong: layout or a value missing, ranges of a backup, page numbers
+// (CompiledLayout::check_pages), ranges (strips_of).
+Result<std::vector<CompiledLayout::Strip>> check_request(const CopyRequest& request);
+
+}  // namespace orlop::gpu
