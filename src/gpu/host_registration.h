@@ -15,6 +15,8 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "orlop/error.h"
 
@@ -35,5 +37,22 @@ class HostRegistration {
   virtual std::uint64_t run_at(const void* address) const = 0;
   virtual double seconds() const = 0;  // that registering took
 };
+
+// The chunks of all registrations at one moment. Thread: any; immutable.
+class RegisteredChunks {
+ public:
+  struct Chunk {
+    std::uint64_t begin = 0, end = 0;  // addresses
+  };
+  explicit RegisteredChunks(std::vector<Chunk> sorted) : chunks_(std::move(sorted)) {}
+  // Bytes from `address` on that one copy may take; 0: not registered.
+  std::uint64_t run_at(const void* address) const;
+  bool covers(const void* address, std::uint64_t bytes) const;
+
+ private:
+  std::vector<Chunk> chunks_;
+};
+// Of this process, now.
+std::shared_ptr<const RegisteredChunks> registered_chunks();
 
 }  // namespace orlop::gpu

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Internal to room gpu: CUDA calls as values. ORLOP_CUDA(name, arguments...) returns from the
+// enclosing function with an Error that names the call when it fails.
+// Thread: any.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string_view>
+
+#include "orlop/error.h"
+
+namespace orlop::gpu {
+
+// "cudaMemcpyAsync: an illegal memory access was encountered". Also takes the error out of the
+// thread's CUDA state, so that the next call does not report it again. kNoMemory when memory ran
+// out, else kSystem.
+std::unexpected<Error> cuda_failure(cudaError_t error, std::string_view call);
+
+// Makes a device current for a scope and puts back what the caller had.
+class DeviceScope {
+ public:
+  explicit DeviceScope(int device);
+  ~DeviceScope();
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  int before_ = -1;  // -1: nothing to put back
+};
+
+}  // namespace orlop::gpu
+
+#define ORLOP_CUDA(call, ...)                                                                      \
+  do {                                                                                             \
+    if (const cudaError_t orlop_cuda_error = call(__VA_ARGS__); orlop_cuda_error != cudaSuccess) { \
+      return ::orlop::gpu::cuda_failure(orlop_cuda_error, #call);                                  \
+    }                                                                                              \
+  } while (false)

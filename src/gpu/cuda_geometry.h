@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Internal to room gpu: a layout as the kernels read it, in device memory.
+//
+// Guarantees: immutable after make(). Thread: any.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "gpu/compiled_layout.h"
+#include "gpu/cuda_move.h"
+#include "gpu/cuda_resources.h"
+#include "orlop/error.h"
+
+namespace orlop::gpu {
+
+class DeviceGeometry {
+ public:
+  // Blocks for the upload of some KiB. kLimit: values or numbers beyond what the kernels count
+  // (kMostDeviceValueBytes). Requires: the device is current.
+  static Result<std::shared_ptr<const DeviceGeometry>> make(const CompiledLayout& layout);
+
+  bool is_of(const CompiledLayout& layout) const;
+  const DevicePart* parts() const { return parts_; }
+  const std::uint32_t* part_of_chunk() const { return part_of_chunk_; }
+  std::uint32_t numbers_per_value() const { return numbers_per_value_; }
+  bool token_first() const { return order_ == ValueOrder::kTokenHeadChannel; }
+  unsigned unit() const { return unit_; }
+
+ private:
+  std::vector<CompiledPart> source_;
+  ValueOrder order_{};
+  DeviceMemory memory_;
+  const DevicePart* parts_ = nullptr;
+  const std::uint32_t* part_of_chunk_ = nullptr;
+  std::uint32_t numbers_per_value_ = 0;
+  unsigned unit_ = 1;
+};
+
+// The last few layouts of a copier.
+class GeometryCache {
+ public:
+  // As DeviceGeometry::make(), which it calls for a layout that it does not hold.
+  Result<std::shared_ptr<const DeviceGeometry>> of(const CompiledLayout& layout);
+
+ private:
+  static constexpr std::size_t kMostKept = 8;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<const DeviceGeometry>> kept_;  // the last used at the end
+};
+
+}  // namespace orlop::gpu

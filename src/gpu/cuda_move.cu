@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/cuda_move.h"
+
+#include "copy/checksum.h"
+
+namespace orlop::gpu {
+namespace {
+
+constexpr unsigned kLanes = 32;
+constexpr unsigned kCellBytes = 16;
+constexpr unsigned kCellsPerLane = kChecksumChunkBytes / (kCellBytes * kLanes);
+static_assert(kCellsPerLane == 8);
+
+struct alignas(16) Table {
+  std::uint32_t word[kChecksumChunkWords];
+};
+constexpr Table make_table() {
+  Table table{};
+  constexpr auto words = make_checksum_table();
+  for (std::size_t i = 0; i < kChecksumChunkWords; ++i) table.word[i] = words[i];
+  return table;
+}
+__device__ constexpr Table kTable = make_table();
+
+__device__ std::uint32_t chunk_key(std::uint32_t x) {
+  x = (x ^ (x >> 16)) * 0x7feb352du;
+  x = (x ^ (x >> 15)) * 0x846ca68bu;
+  return x ^ (x >> 16);
+}
+static_assert(checksum_chunk_key(1) == [] {
+  std::uint32_t x = 1;
+  x = (x ^ (x >> 16)) * 0x7feb352du;
+  x = (x ^ (x >> 15)) * 0x846ca68bu;
+  return x ^ (x >> 16);
+}());
+
+__device__ std::uint32_t divide(std::uint32_t n, FastDivision by) {
+  return (__umulhi(n, by.multiplier) + n) >> by.shift;
+}
+
+// Finds cells of one value in the cache. Offsets asked for must not decrease between two start().
+class CacheSide {
+ public:
+  __device__ CacheSide(const MoveArguments& a, const std::uint32_t* numbers)
+      : parts_(a.parts), numbers_(numbers), token_first_(a.token_first) {}
+
+  __device__ void start(std::uint32_t part, std::uint32_t value, std::uint32_t numbers_per_value) {
+    index_ = part;
+    part_ = parts_[part];
+    of_value_ = numbers_ + static_cast<std::size_t>(value) * numbers_per_value;
+  }
+
+  // Address of byte `offset` of the value; *left: bytes from there to the end of its row.
+  __device__ std::byte* at(std::uint32_t offset, std::uint32_t* left = nullptr) {
+    while (offset >= part_.end) part_ = parts_[++index_];
+    const std::uint32_t in_part = offset - part_.begin;
+    const std::uint32_t row = divide(in_part, part_.by_row);
+    const std::uint32_t in_row = in_part - row * part_.row_bytes;
+    const std::uint32_t a = divide(row, part_.by_first);
+    const std::uint32_t i1 = row - a * part_.first;
+    const std::uint32_t i3 = divide(a, part_.by_second);
+    const std::uint32_t i2 = a - i3 * part_.second;
+    const std::uint32_t token = token_first_ ? i2 : i1;
+    const std::uint32_t page = token_first_ ? i3 : i2;
+    const std::uint32_t head = token_first_ ? i1 : i3;
+    if (left != nullptr) *left = part_.row_bytes - in_row;
+    const std::uint64_t number = of_value_[part_.pool_first + page];
+    return reinterpret_cast<std::byte*>(part_.base + number * part_.page_stride +
+                                        head * part_.head_stride + token * part_.token_stride +
+                                        in_row);
+  }
+
+ private:
+  const DevicePart* parts_;
+  const std::uint32_t* numbers_;
+  const std::uint32_t* of_value_ = nullptr;
+  DevicePart part_;
+  std::uint32_t index_ = 0;
+  bool token_first_;
+};
+
+union Cell {
+  uint4 all;
+  std::uint64_t half[2];
+  std::uint32_t word[4];
+};
+
+template <unsigned kUnit>
+__device__ uint4 load_cells(CacheSide& cache, std::uint32_t offset) {
+  Cell cell{};
+  if constexpr (kUnit == 16) {
+    return __ldcs(reinterpret_cast<const uint4*>(cache.at(offset)));
+  } else if constexpr (kUnit == 8) {
+#pragma unroll
+    for (unsigned i = 0; i < 2; ++i) {
+      cell.half[i] = __ldcs(reinterpret_cast<const unsigned long long*>(cache.at(offset + 8 * i)));
+    }
+  } else if constexpr (kUnit == 4) {
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i) {
+      cell.word[i] = __ldcs(reinterpret_cast<const unsigned*>(cache.at(offset + 4 * i)));
+    }
+  } else {
+    std::uint32_t word = 0;
+#pragma unroll 1
+    for (unsigned i = 0; i < 16; ++i) {
+      word |= static_cast<std::uint32_t>(*cache.at(offset + i)) << (8 * (i % 4));
+      if (i % 4 == 3) {
+        if (i == 3) cell.word[0] = word;
+        if (i == 7) cell.word[1] = word;
+        if (i == 11) cell.word[2] = word;
+        if (i == 15) cell.word[3] = word;
+        word = 0;
+      }
+    }
+  }
+  return cell.all;
+}
+
+__device__ std::uint32_t byte_of(const uint4& cell, unsigned i) {
+  const std::uint32_t word = i < 8 ? (i < 4 ? cell.x : cell.y) : (i < 12 ? cell.z : cell.w);
+  return (word >> (8 * (i % 4))) & 0xff;
+}
+
+template <unsigned kUnit>
+__device__ void store_cells(CacheSide& cache, std::uint32_t offset, const uint4& value) {
+  Cell cell;
+  cell.all = value;
+  if constexpr (kUnit == 16) {
+    __stcs(reinterpret_cast<uint4*>(cache.at(offset)), value);
+  } else if constexpr (kUnit == 8) {
+#pragma unroll
+    for (unsigned i = 0; i < 2; ++i) {
+      __stcs(reinterpret_cast<unsigned long long*>(cache.at(offset + 8 * i)),
+             static_cast<unsigned long long>(cell.half[i]));
+    }
+  } else if constexpr (kUnit == 4) {
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i) {
+      __stcs(reinterpret_cast<unsigned*>(cache.at(offset + 4 * i)), cell.word[i]);
+    }
+  } else {
+#pragma unroll 1
+    for (unsigned i = 0; i < 16; ++i) {
+      *cache.at(offset + i) = static_cast<std::byte>(byte_of(value, i));
+    }
+  }
+}
+
+// Bytes [low, high) of the cell at `offset` (the cell is cut by the strip or the end of the value).
+struct Cut {
+  std::uint32_t low, high;
+};
+
+template <MoveKind kKind>
+__device__ uint4 move_cut_cell(CacheSide& cache, std::byte* value, std::uint32_t offset, Cut cut) {
+  std::uint32_t word[4] = {0, 0, 0, 0};
+#pragma unroll
+  for (unsigned i = 0; i < kCellBytes; ++i) {
+    const std::uint32_t o = offset + i;
+    if (o < cut.low || o >= cut.high) continue;
+    std::byte byte;
+    if constexpr (kKind == MoveKind::kScatter) {
+      byte = value[o];
+      *cache.at(o) = byte;
+    } else {
+      byte = *cache.at(o);
+      if constexpr (kKind == MoveKind::kGather) value[o] = byte;
+    }
+    word[i / 4] |= static_cast<std::uint32_t>(byte) << (8 * (i % 4));
+  }
+  return make_uint4(word[0], word[1], word[2], word[3]);
+}
+
+__device__ std::uint64_t pair_sum(std::uint32_t w0, std::uint32_t w1, std::uint32_t k0,
+                                  std::uint32_t k1) {
+  return static_cast<std::uint64_t>(w0 + k0) * (w1 + k1);
+}
+
+// Moves the chunk that `cut` leaves of 4 KiB from `start`; this lane's share of S.
+// `value`: where byte 0 of the value would stand.
+template <unsigned kUnit, MoveKind kKind>
+__device__ std::uint64_t move_chunk(CacheSide& cache, std::byte* value, std::uint32_t start,
+                                    Cut cut, const uint4* table) {
+  const unsigned lane = threadIdx.x % kLanes;
+  uint4 cell[kCellsPerLane];
+  const bool whole = cut.low == start && cut.high - start == kChecksumChunkBytes;
+  bool one_row = false;
+  std::byte* row = nullptr;
+  if constexpr (kUnit == 16) {
+    if (whole) {
+      std::uint32_t left = 0;
+      row = cache.at(start, &left) + lane * kCellBytes;
+      one_row = left >= kChecksumChunkBytes;
+    }
+  }
+  const auto offset_of = [&](unsigned u) { return start + (u * kLanes + lane) * kCellBytes; };
+  const auto value_cell = [&](unsigned u) {
+    return reinterpret_cast<uint4*>(value + offset_of(u));
+  };
+  if (one_row) {
+#pragma unroll
+    for (unsigned u = 0; u < kCellsPerLane; ++u) {
+      const auto* in_cache = reinterpret_cast<const uint4*>(row + u * kLanes * kCellBytes);
+      cell[u] = __ldcs(kKind == MoveKind::kScatter ? value_cell(u) : in_cache);
+    }
+    if constexpr (kKind != MoveKind::kSumOnly) {
+#pragma unroll
+      for (unsigned u = 0; u < kCellsPerLane; ++u) {
+        auto* in_cache = reinterpret_cast<uint4*>(row + u * kLanes * kCellBytes);
+        __stcs(kKind == MoveKind::kScatter ? in_cache : value_cell(u), cell[u]);
+      }
+    }
+  } else if (whole) {
+#pragma unroll
+    for (unsigned u = 0; u < kCellsPerLane; ++u) {
+      if constexpr (kKind == MoveKind::kScatter) {
+        cell[u] = __ldcs(value_cell(u));
+      } else {
+        cell[u] = load_cells<kUnit>(cache, offset_of(u));
+      }
+    }
+    if constexpr (kKind != MoveKind::kSumOnly) {
+#pragma unroll
+      for (unsigned u = 0; u < kCellsPerLane; ++u) {
+        if constexpr (kKind == MoveKind::kScatter) {
+          store_cells<kUnit>(cache, offset_of(u), cell[u]);
+        } else {
+          __stcs(value_cell(u), cell[u]);
+        }
+      }
+    }
+  } else {
+    // At most the first and the last chunk of a strip.
+#pragma unroll
+    for (unsigned u = 0; u < kCellsPerLane; ++u) {
+      const std::uint32_t o = offset_of(u);
+      cell[u] = make_uint4(0, 0, 0, 0);
+      if (o >= cut.low && o + kCellBytes <= cut.high) {
+        if constexpr (kKind == MoveKind::kScatter) {
+          cell[u] = __ldcs(value_cell(u));
+          store_cells<kUnit>(cache, o, cell[u]);
+        } else {
+          cell[u] = load_cells<kUnit>(cache, o);
+          if constexpr (kKind == MoveKind::kGather) __stcs(value_cell(u), cell[u]);
+        }
+      } else if (o + kCellBytes > cut.low && o < cut.high) {
+        cell[u] = move_cut_cell<kKind>(cache, value, o, cut);
+      }
+    }
+  }
+  const std::uint32_t h = chunk_key(start / kChecksumChunkBytes);
+  std::uint64_t sum = 0;
+#pragma unroll
+  for (unsigned u = 0; u < kCellsPerLane; ++u) {
+    const uint4 key = table[u * kLanes + lane];
+    const std::uint32_t o = offset_of(u);
+    // A pair counts when any byte of it does; strips begin at multiples of 8.
+    if (o + 8 > cut.low && o < cut.high)
+      sum += pair_sum(cell[u].x, cell[u].y, key.x + h, key.y + h);
+    if (o + 16 > cut.low && o + 8 < cut.high) {
+      sum += pair_sum(cell[u].z, cell[u].w, key.z + h, key.w + h);
+    }
+  }
+  return sum;
+}
+
+// The last block to end stores what all summed, leaves zeros for the next kernel, raises the flag.
+__device__ void finish(const MoveArguments& a) {
+  __shared__ bool last;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    // Cumulative: all that this block's threads stored before the barrier is visible, to the host
+    // too, before the block counts as arrived.
+    __threadfence_system();
+    last = atomicAdd(a.arrived, 1u) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (!last) return;
+  __threadfence_system();
+  for (std::uint32_t i = threadIdx.x; i < a.count; i += blockDim.x) {
+    a.sums_out[i] = atomicExch(a.sums + i, 0ull);
+  }
+  __threadfence_system();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    *a.arrived = 0;
+    if (a.flag != nullptr) {
+      __threadfence_system();
+      *reinterpret_cast<volatile std::uint64_t*>(a.flag) = a.ticket;
+    }
+  }
+}
+
+extern __shared__ uint4 dynamic_shared[];
+
+// Brings page numbers and value addresses of a long batch into shared memory.
+__device__ void fetch_lists(const MoveArguments& a, bool addresses, bool numbers) {
+  auto* const values = reinterpret_cast<std::byte**>(dynamic_shared);
+  if (addresses) {
+    for (std::uint32_t i = threadIdx.x; i < a.count; i += blockDim.x) {
+      values[i] = a.value_addresses[i];
+    }
+  }
+  if (numbers) {
+    auto* const to = reinterpret_cast<std::uint32_t*>(values + (addresses ? a.count : 0));
+    for (std::uint32_t i = threadIdx.x; i < a.count * a.numbers_per_value; i += blockDim.x) {
+      to[i] = a.numbers[i];
+    }
+  }
+}
+
+template <unsigned kUnit, MoveKind kKind>
+__global__ void __launch_bounds__(kMoveThreads)
+    move_pages(const __grid_constant__ MoveArguments a, bool shared_numbers) {
+  __shared__ uint4 table[kChecksumChunkBytes / kCellBytes];
+  for (unsigned i = threadIdx.x; i < kChecksumChunkBytes / kCellBytes; i += blockDim.x) {
+    table[i] = reinterpret_cast<const uint4*>(kTable.word)[i];
+  }
+  const bool shared_values = a.stage == nullptr && a.value_addresses != nullptr;
+  fetch_lists(a, shared_values, shared_numbers);
+  __syncthreads();
+  std::byte* const* const values =
+      shared_values ? reinterpret_cast<std::byte**>(dynamic_shared) : a.inline_values;
+  const std::uint32_t* const numbers =
+      shared_numbers
+          ? reinterpret_cast<const std::uint32_t*>(reinterpret_cast<std::byte**>(dynamic_shared) +
+                                                   (shared_values ? a.count : 0))
+          : (a.numbers != nullptr ? a.numbers : a.inline_numbers);
+  CacheSide cache(a, numbers);
+  const std::uint32_t first_chunk = a.begin / kChecksumChunkBytes;
+  const std::uint32_t chunks =
+      (a.end + kChecksumChunkBytes - 1) / static_cast<std::uint32_t>(kChecksumChunkBytes) -
+      first_chunk;
+  const std::uint64_t items = static_cast<std::uint64_t>(a.count) * chunks;
+  const std::uint64_t step = static_cast<std::uint64_t>(gridDim.x) * (blockDim.x / kLanes);
+  // Blocks take neighbouring items in turn: a short batch is spread over all of them.
+  for (std::uint64_t item = threadIdx.x / kLanes * gridDim.x + blockIdx.x; item < items;
+       item += step) {
+    const std::uint32_t value = static_cast<std::uint32_t>(item / chunks);
+    const std::uint32_t chunk = first_chunk + static_cast<std::uint32_t>(item % chunks);
+    const std::uint32_t start = chunk * static_cast<std::uint32_t>(kChecksumChunkBytes);
+    const Cut cut{max(start, a.begin),
+                  min(start + static_cast<std::uint32_t>(kChecksumChunkBytes), a.end)};
+    cache.start(a.part_of_chunk[chunk], value, a.numbers_per_value);
+    std::byte* const at = a.stage != nullptr ? a.stage + value * a.pitch - a.begin : values[value];
+    std::uint64_t sum = move_chunk<kUnit, kKind>(cache, at, start, cut, table);
+    for (unsigned o = kLanes / 2; o != 0; o /= 2) sum += __shfl_down_sync(~0u, sum, o);
+    if (threadIdx.x % kLanes == 0) {
+      atomicAdd(a.sums + value, static_cast<unsigned long long>(sum));
+    }
+  }
+  finish(a);
+}
+
+using Kernel = void (*)(MoveArguments, bool);
+
+template <unsigned kUnit>
+Kernel kernel_of(MoveKind kind) {
+  switch (kind) {
+    case MoveKind::kScatter:
+      return move_pages<kUnit, MoveKind::kScatter>;
+    case MoveKind::kGather:
+      return move_pages<kUnit, MoveKind::kGather>;
+    case MoveKind::kSumOnly:
+      return move_pages<kUnit, MoveKind::kSumOnly>;
+  }
+  return nullptr;
+}
+
+Kernel kernel_of(MoveKind kind, unsigned unit) {
+  if (unit >= 16) return kernel_of<16>(kind);
+  if (unit >= 8) return kernel_of<8>(kind);
+  if (unit >= 4) return kernel_of<4>(kind);
+  return kernel_of<1>(kind);
+}
+
+}  // namespace
+
+cudaError_t launch_move(const MoveArguments& arguments, MoveKind kind, unsigned unit,
+                        unsigned blocks, cudaStream_t stream) {
+  const std::uint64_t numbers =
+      static_cast<std::uint64_t>(arguments.count) * arguments.numbers_per_value;
+  const bool shared_numbers = arguments.numbers != nullptr && numbers <= kSharedNumbers;
+  const bool shared_values = arguments.stage == nullptr && arguments.value_addresses != nullptr;
+  const std::size_t shared = (shared_numbers ? numbers * sizeof(std::uint32_t) : 0) +
+                             (shared_values ? arguments.count * sizeof(std::byte*) : 0);
+  kernel_of(kind, unit)<<<blocks, kMoveThreads, shared, stream>>>(arguments, shared_numbers);
+  return cudaGetLastError();
+}
+
+cudaError_t load_move_kernels() {
+  for (const unsigned unit : {16u, 8u, 4u, 1u}) {
+    for (const MoveKind kind : {MoveKind::kScatter, MoveKind::kGather, MoveKind::kSumOnly}) {
+      cudaFuncAttributes attributes;
+      const cudaError_t error =
+          cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel_of(kind, unit)));
+      if (error != cudaSuccess) return error;
+    }
+  }
+  return cudaSuccess;
+}
+
+}  // namespace orlop::gpu

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Internal to room gpu: streams, events and memory of one device, given back when their owner goes.
+//
+// Guarantees: what make_ and take_ return belongs to the caller alone. Freeing memory may wait for
+// the device, so pinned blocks and events of jobs go back to pools that live as long as the copier.
+// Requires: the device is current (DeviceScope) in make_ and take_.
+// Thread: the pools any; handles as their owner.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "orlop/error.h"
+
+namespace orlop::gpu {
+
+struct StreamEnd {
+  void operator()(cudaStream_t stream) const { (void)cudaStreamDestroy(stream); }
+};
+struct EventEnd {
+  void operator()(cudaEvent_t event) const { (void)cudaEventDestroy(event); }
+};
+struct DeviceMemoryEnd {
+  void operator()(std::byte* memory) const { (void)cudaFree(memory); }
+};
+struct PinnedMemoryEnd {
+  void operator()(std::byte* memory) const { (void)cudaFreeHost(memory); }
+};
+using Stream = std::unique_ptr<CUstream_st, StreamEnd>;
+using Event = std::unique_ptr<CUevent_st, EventEnd>;
+using DeviceMemory = std::unique_ptr<std::byte, DeviceMemoryEnd>;
+using PinnedMemory = std::unique_ptr<std::byte, PinnedMemoryEnd>;
+
+// urgent: its kernels go before those of other streams that wait for a multiprocessor.
+Result<Stream> make_stream(bool urgent);
+Result<Event> make_event();                                  // without timing
+Result<DeviceMemory> make_device_memory(std::size_t bytes);  // zeroed
+Result<PinnedMemory> make_pinned_memory(std::size_t bytes);  // mapped, zeroed
+
+// Host memory that the device may read and write, in blocks of powers of two.
+class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
+ public:
+  static constexpr std::size_t kLeastBlock = 16 * 1024;
+  static constexpr std::size_t kMostBytes = std::size_t{2} << 30;  // of all blocks together
+
+  class Block {
+   public:
+    Block() = default;
+    Block(Block&&) noexcept = default;
+    Block& operator=(Block&& other) noexcept;
+    ~Block();
+    std::byte* data() const { return memory_.get(); }
+    explicit operator bool() const { return memory_ != nullptr; }
+
+   private:
+    friend class PinnedPool;
+    std::shared_ptr<PinnedPool> pool_;
+    PinnedMemory memory_;
+    unsigned size_class_ = 0;
+  };
+
+  // At least so many bytes, their contents anything. kLimit: kMostBytes are out.
+  Result<Block> take(std::size_t bytes);
+
+ private:
+  static constexpr unsigned kClasses = 18;  // 16 KiB .. 2 GiB
+  std::mutex mutex_;
+  std::array<std::vector<PinnedMemory>, kClasses> free_;
+  std::size_t bytes_ = 0;
+};
+
+class EventPool {
+ public:
+  Result<Event> take();
+  void give_back(Event event);
+
+ private:
+  static constexpr std::size_t kMostKept = 256;
+  std::mutex mutex_;
+  std::vector<Event> free_;
+};
+
+}  // namespace orlop::gpu
