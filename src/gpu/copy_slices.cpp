@@ -90,10 +90,11 @@ Result<std::vector<CompiledLayout::Strip>> strips_of(const CompiledLayout& layou
     }
     strips.push_back(*strip);
   }
-  std::vector<CompiledLayout::Strip> sorted = strips;
-  std::ranges::sort(sorted, {}, &CompiledLayout::Strip::begin);
+  // Ranges and not strips: a range without parts has an empty strip that begins where another does.
+  std::vector<LayerRange> sorted(ranges.begin(), ranges.end());
+  std::ranges::sort(sorted, {}, &LayerRange::first);
   for (std::size_t i = 1; i < sorted.size(); ++i) {
-    if (sorted[i].begin < sorted[i - 1].end) {
+    if (sorted[i].first < sorted[i - 1].end) {
       return fail(ErrorCode::kInvalidArgument, "layer ranges overlap; each layer goes once");
     }
   }
