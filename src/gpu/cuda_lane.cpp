@@ -45,6 +45,7 @@ std::uint64_t CudaLane::service(std::vector<std::shared_ptr<CudaJob>>& done) {
     jobs_.pop_front();
     if (first_open_ > 0) --first_open_;
   }
+  if (jobs_.empty()) return kMostPauseNs;
   const std::uint64_t expected = bytes_on_their_way_ / kBytesPerNs;
   const std::uint64_t passed = now_ns() - moved_ns_;
   return std::clamp(expected > passed ? (expected - passed) / 2 : 0, kLeastPauseNs, kMostPauseNs);

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CUDA engines against the suite that every engine passes. Where there is no device there are
+// no instances; a machine that must have one says so with ORLOP_GPU_TESTS=required.
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <string_view>
+#include <thread>
+
+#include "base/check.h"
+#include "gpu/conformance/copier_conformance.h"
+#include "gpu/cuda_copier.h"
+#include "gpu/host_registration.h"
+
+namespace orlop::gpu::conformance {
+namespace {
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CopierConformance);
+
+void must(cudaError_t error) {
+  CHECK(error == cudaSuccess, cudaGetErrorString(error));
+}
+
+bool has_device() {
+  int devices = 0;
+  return cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
+}
+
+TEST(CudaDevice, Is_there_where_it_must_be) {
+  const char* const wish = std::getenv("ORLOP_GPU_TESTS");
+  if (wish == nullptr || std::string_view(wish) != "required") GTEST_SKIP() << "not required";
+  EXPECT_TRUE(has_device());
+}
+
+// So long a stream is kept from its next step: a copy that does not wait for it is ahead by far.
+void CUDART_CB dawdle(void*) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(3));
+}
+
+class DeviceCache final : public CacheMemory {
+ public:
+  explicit DeviceCache(std::size_t bytes) : size_(bytes) {
+    void* memory = nullptr;
+    must(cudaMalloc(&memory, bytes));
+    memory_ = static_cast<std::byte*>(memory);
+  }
+  DeviceCache(const DeviceCache&) = delete;
+  DeviceCache& operator=(const DeviceCache&) = delete;
+  ~DeviceCache() override { must(cudaFree(memory_)); }
+
+  std::uint64_t address() const override { return reinterpret_cast<std::uint64_t>(memory_); }
+  std::size_t size() const override { return size_; }
+  void upload(std::size_t offset, std::span<const std::byte> bytes) override {
+    must(cudaMemcpy(memory_ + offset, bytes.data(), bytes.size(), cudaMemcpyHostToDevice));
+    must(cudaDeviceSynchronize());  // a copy from pageable memory may return early
+  }
+  void download(std::size_t offset, std::span<std::byte> bytes) override {
+    must(cudaMemcpy(bytes.data(), memory_ + offset, bytes.size(), cudaMemcpyDeviceToHost));
+  }
+  void write_in_stream(void* stream, std::size_t offset,
+                       std::span<const std::byte> bytes) override {
+    const auto in = static_cast<cudaStream_t>(stream);
+    must(cudaLaunchHostFunc(in, dawdle, nullptr));
+    must(cudaMemcpyAsync(memory_ + offset, pinned(bytes).data(), bytes.size(),
+                         cudaMemcpyHostToDevice, in));
+  }
+  void read_in_stream(void* stream, std::size_t offset, std::span<std::byte> bytes) override {
+    const auto in = static_cast<cudaStream_t>(stream);
+    must(cudaMemcpyAsync(bytes.data(), memory_ + offset, bytes.size(), cudaMemcpyDeviceToHost, in));
+    must(cudaStreamSynchronize(in));
+  }
+
+ private:
+  // Pageable memory would make the copy wait for the stream before it returns.
+  std::span<std::byte> pinned(std::span<const std::byte> bytes) {
+    void* memory = nullptr;
+    must(cudaMallocHost(&memory, bytes.size()));
+    uploads_.emplace_back(static_cast<std::byte*>(memory));
+    std::copy(bytes.begin(), bytes.end(), uploads_.back().get());
+    return {uploads_.back().get(), bytes.size()};
+  }
+  struct PinnedEnd {
+    void operator()(std::byte* memory) const { must(cudaFreeHost(memory)); }
+  };
+  std::byte* memory_ = nullptr;
+  std::size_t size_;
+  std::vector<std::unique_ptr<std::byte, PinnedEnd>> uploads_;
+};
+
+// Memory around the border of two registered chunks: copies have to be cut there.
+class BorderMemory {
+ public:
+  static constexpr std::size_t kSpan = std::size_t{64} << 20;  // on each side
+
+  static BorderMemory& only() {
+    static BorderMemory* const memory = new BorderMemory;
+    return *memory;
+  }
+  std::span<std::byte> around(std::size_t bytes) {
+    CHECK(bytes / 2 <= kSpan, "suite's memory");
+    return memory_.subspan(HostRegistration::kChunkBytes - bytes / 2 / 4096 * 4096, bytes);
+  }
+  bool taken = false;
+
+ private:
+  BorderMemory() {
+    const std::size_t bytes = HostRegistration::kChunkBytes + kSpan;
+    void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(at != MAP_FAILED, "mmap");
+    memory_ = {static_cast<std::byte*>(at), bytes};
+    auto registered = HostRegistration::register_memory(memory_, 0);
+    CHECK(registered.has_value(), registered.error().message.c_str());
+    registration_ = *registered;
+  }
+  std::span<std::byte> memory_;
+  std::shared_ptr<HostRegistration> registration_;
+};
+
+class RegisteredValues final : public ValueMemory {
+ public:
+  explicit RegisteredValues(std::size_t bytes) {
+    BorderMemory& border = BorderMemory::only();
+    CHECK(!border.taken, "one value memory at a time");
+    border.taken = true;
+    bytes_ = border.around(bytes);
+  }
+  RegisteredValues(const RegisteredValues&) = delete;
+  RegisteredValues& operator=(const RegisteredValues&) = delete;
+  ~RegisteredValues() override { BorderMemory::only().taken = false; }
+  std::span<std::byte> bytes() override { return bytes_; }
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+class CudaUnderTest final : public EngineUnderTest {
+ public:
+  explicit CudaUnderTest(CudaCopierOptions options) : options_(std::move(options)) {}
+  ~CudaUnderTest() override {
+    for (const cudaStream_t stream : streams_) must(cudaStreamDestroy(stream));
+  }
+  EngineKind kind() const override { return options_.engine.value_or(EngineKind::kStaged); }
+  std::unique_ptr<PageCopier> make_copier() override {
+    auto copier = make_cuda_copier(options_);
+    CHECK(copier.has_value(), copier.error().message.c_str());
+    return std::move(*copier);
+  }
+  std::unique_ptr<CacheMemory> cache_memory(std::size_t bytes) override {
+    return std::make_unique<DeviceCache>(bytes);
+  }
+  std::unique_ptr<ValueMemory> value_memory(std::size_t bytes) override {
+    return std::make_unique<RegisteredValues>(bytes);
+  }
+  void* make_stream() override {
+    cudaStream_t stream = nullptr;
+    must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    streams_.push_back(stream);
+    return stream;
+  }
+
+ private:
+  const CudaCopierOptions options_;
+  std::vector<cudaStream_t> streams_;
+};
+
+EngineFactory factory(std::string name, CudaCopierOptions options) {
+  return {std::move(name), [options] { return std::make_unique<CudaUnderTest>(options); }};
+}
+
+std::vector<EngineFactory> engines() {
+  if (!has_device()) return {};
+  constexpr std::uint64_t kStaging = 32 << 20;
+  // A tiny ring and window: values are cut, slots reused, slices submitted as others end.
+  return {factory("staged", {.engine = EngineKind::kStaged, .staging_bytes = kStaging}),
+          factory("staged_tiny", {.engine = EngineKind::kStaged,
+                                  .staging_bytes = 128 << 10,
+                                  .window_bytes = 256 << 10,
+                                  .slots = 2,
+                                  .blocks = 3}),
+          factory("direct", {.engine = EngineKind::kDirect, .staging_bytes = kStaging}),
+          factory("direct_tiny", {.engine = EngineKind::kDirect,
+                                  .staging_bytes = 128 << 10,
+                                  .window_bytes = 256 << 10,
+                                  .slots = 2}),
+          factory("pieces", {.engine = EngineKind::kPieces, .staging_bytes = kStaging}),
+          factory("pieces_tiny", {.engine = EngineKind::kPieces,
+                                  .staging_bytes = 128 << 10,
+                                  .window_bytes = 256 << 10,
+                                  .slots = 2}),
+          factory("by_table", {.staging_bytes = kStaging})};
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuda, CopierConformance, testing::ValuesIn(engines()), engine_name);
+
+}  // namespace
+}  // namespace orlop::gpu::conformance
