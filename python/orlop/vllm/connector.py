@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hooks that vLLM calls. Each catches everything, and then keeps its promise with plain means.
+
+vLLM makes one object in the scheduler's process and one in each worker's; a hook belongs to one of
+them. An object whose side could not be made answers every hook as a cache that is empty.
+"""
+
+import dataclasses
+import logging
+from typing import Any
+
+from vllm.distributed.kv_transfer.kv_connector.v1 import base
+from vllm.distributed.kv_transfer.kv_connector.v1.base import (
+    KVConnectorBase_V1,
+    KVConnectorRole,
+    SupportsHMA,
+)
+
+import orlop
+from orlop.engine.counters import Counters
+from orlop.engine.guard import Guard
+from orlop.engine.keys import CHAIN
+from orlop.engine.options import Options, parse_options
+from orlop.vllm import identity
+from orlop.vllm.family import Family
+from orlop.vllm.messages import RankTold, StepOrders
+from orlop.vllm.metrics import OrlopPromMetrics, OrlopStats
+from orlop.vllm.scheduler import SchedulerSide
+from orlop.vllm.worker import StepEnds, WorkerSide
+
+_LOG = logging.getLogger("vllm.orlop")  # below vLLM's own, so that it goes where theirs go
+_NO_ENDS = StepEnds([])
+
+
+class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
+    """See docs/engines/vllm.md."""
+
+    def __init__(self, vllm_config: Any, role: KVConnectorRole, kv_cache_config: Any = None) -> None:
+        super().__init__(vllm_config, role, kv_cache_config)
+        self._counters = Counters()
+        self._guard = Guard(self._counters, _LOG)
+        self._client: orlop.Client | None = None
+        self._scheduler: SchedulerSide | None = None
+        self._worker: WorkerSide | None = None
+        self._family: Family | None = None
+        self._options: Options | None = None
+        self._step = _NO_ENDS
+        self._guard.run("init", self._begin, lambda: None)
+
+    # ---- start and end ----------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        transfer, config = self._kv_transfer_config, self._vllm_config
+        try:
+            self._options = _with_role(parse_options(transfer.kv_connector_extra_config), transfer)
+            identity.check_configuration(config, self._kv_cache_config)
+        except (ValueError, identity.Refused) as error:
+            return self._refuse(error)
+        if self.role is not KVConnectorRole.SCHEDULER:
+            return None
+        if transfer.kv_load_failure_policy != "recompute":
+            _LOG.warning("orlop: kv_load_failure_policy is %r, so a page that is lost between look-up "
+                         "and load ends its request with an error; set it to \"recompute\"",
+                         transfer.kv_load_failure_policy)
+        options = self._options
+        self._client = orlop.Client(socket=options.socket, name="vllm scheduler")
+        self._family = Family(self._client, lambda: identity.weights_of(config, options))
+        self._scheduler = SchedulerSide(
+            options, self._client, self._family, self._counters, config.cache_config.block_size,
+            engine_hashes=identity.engine_hashes_are_keys(config))
+        return None
+
+    def register_kv_caches(self, kv_caches: dict[str, Any]) -> None:
+        self._guard.run("register_kv_caches", lambda: self._register(kv_caches), lambda: None)
+
+    def _register(self, kv_caches: dict[str, Any]) -> None:
+        if self._options is None:
+            return None
+        try:
+            pages = identity.pages_of(kv_caches, self._kv_cache_config.num_blocks)
+            descriptor = identity.describe_rank(self._vllm_config, self._kv_cache_config, pages,
+                                                _rank(self._vllm_config), CHAIN)
+        except (ValueError, identity.Refused) as error:
+            return self._refuse(error)
+        self._client = orlop.Client(socket=self._options.socket, name="vllm worker")
+        self._worker = WorkerSide(self._options, self._client, self._counters, pages, descriptor)
+        _LOG.info("orlop: %d bytes a block of %d tokens, namespace %s %s", pages.value_len,
+                  descriptor["page_tokens"], descriptor["model"], descriptor["layout"])
+        return None
+
+    def _refuse(self, error: Exception) -> None:
+        self._options = None
+        self._counters.add("refused", reason=type(error).__name__)
+        _LOG.error("orlop is off, the engine goes on without it: %s", error)
+
+    def shutdown(self) -> None:
+        self._guard.run("shutdown", self._close, lambda: None)
+
+    def _close(self) -> None:
+        worker, scheduler, family, client = self._worker, self._scheduler, self._family, self._client
+        self._worker = self._scheduler = self._family = self._client = None
+        for side in (worker, scheduler, family, client):
+            if side is not None:
+                side.close()
+
+    def unregister_kv_caches(self) -> None:
+        """Newer vLLM, before its memory goes away in sleep mode: nothing may touch it afterwards."""
+        if self._worker is not None:
+            self.shutdown()
+
+    def get_handshake_metadata(self) -> RankTold | None:
+        return RankTold(self._worker.descriptor) if self._worker is not None else None
+
+    def set_xfer_handshake_metadata_pp_aware(self, metadata: dict[tuple[int, int], Any]) -> None:
+        self._guard.run("handshake", lambda: self._told(metadata), lambda: None)
+
+    def set_xfer_handshake_metadata(self, metadata: dict[int, Any]) -> None:
+        self.set_xfer_handshake_metadata_pp_aware({(0, rank): one for rank, one in metadata.items()})
+
+    def _told(self, metadata: dict[tuple[int, int], Any]) -> None:
+        if self._family is not None:
+            ranks = [metadata[rank] for rank in sorted(metadata)]
+            self._family.tell([one.descriptor for one in ranks if isinstance(one, RankTold)],
+                              self._vllm_config.parallel_config.world_size)
+
+    # ---- scheduler --------------------------------------------------------------------------------
+
+    @property
+    def requires_kv_delivery(self) -> bool:
+        return False  # a save that is dropped is a future miss, nothing else
+
+    def on_new_request(self, request: Any) -> None:
+        if (side := self._scheduler) is not None:
+            self._guard.run("on_new_request", lambda: side.begin(request), lambda: None)
+
+    def get_num_new_matched_tokens(self, request: Any,
+                                   num_computed_tokens: int) -> tuple[int | None, bool]:
+        side = self._scheduler
+        if side is None or self._options is None:
+            return 0, False
+        tokens = self._guard.run("get_num_new_matched_tokens",
+                                 lambda: side.look_up(request, num_computed_tokens), lambda: 0)
+        return tokens, tokens > 0 and self._options.load_mode == "async"
+
+    def update_state_after_alloc(self, request: Any, blocks: Any, num_external_tokens: int) -> None:
+        if (side := self._scheduler) is not None:
+            table = blocks.get_block_ids()[0]
+            self._guard.run("update_state_after_alloc",
+                            lambda: side.allocated(request, table, num_external_tokens),
+                            lambda: side.owe(request, table, num_external_tokens))
+
+    def build_connector_meta(self, scheduler_output: Any) -> StepOrders:
+        if (side := self._scheduler) is None:
+            return StepOrders()
+        return self._guard.run("build_connector_meta", lambda: side.orders(scheduler_output),
+                               side.orders_in_doubt)
+
+    def update_connector_output(self, connector_output: Any) -> None:
+        if (side := self._scheduler) is not None:
+            self._guard.run("update_connector_output", lambda: side.reported(connector_output),
+                            lambda: None)
+
+    def request_finished(self, request: Any,
+                         block_ids: list[int]) -> tuple[bool, dict[str, Any] | None]:
+        return self.request_finished_all_groups(request, (block_ids,))
+
+    def request_finished_all_groups(
+            self, request: Any,
+            block_ids: tuple[list[int], ...]) -> tuple[bool, dict[str, Any] | None]:
+        # Its blocks may go at once: saves under way are told before they are overwritten.
+        if (side := self._scheduler) is not None:
+            self._guard.run("request_finished", lambda: side.finish(request), lambda: None)
+        return False, None
+
+    def reset_cache(self) -> bool | None:
+        if (side := self._scheduler) is None:
+            return True  # nothing was ever offered, and nothing will be
+        return self._guard.run("reset_cache", side.renew, lambda: False)
+
+    # ---- worker -----------------------------------------------------------------------------------
+
+    def handle_preemptions(self, kv_connector_metadata: Any) -> None:
+        self._step = _NO_ENDS
+        if (side := self._worker) is not None and isinstance(kv_connector_metadata, StepOrders):
+            self._guard.run("handle_preemptions",
+                            lambda: side.before_step(kv_connector_metadata), side.protect_all)
+
+    def start_load_kv(self, forward_context: Any, **kwargs: Any) -> None:
+        if (side := self._worker) is not None and (orders := self._orders()) is not None:
+            self._guard.run("start_load_kv", lambda: side.load(orders),
+                            lambda: side.fail(orders.loads))
+
+    def wait_for_layer_load(self, layer_name: str) -> None:
+        return  # a load ends before the step that needs it begins
+
+    def save_kv_layer(self, layer_name: str, kv_layer: Any, attn_metadata: Any,
+                      **kwargs: Any) -> None:
+        return  # whole blocks are saved once their step is over
+
+    def wait_for_save(self) -> None:
+        if (side := self._worker) is not None and (orders := self._orders()) is not None:
+            self._guard.run("wait_for_save", lambda: side.save(orders), lambda: None)
+
+    def get_finished(self, finished_req_ids: set[str]) -> tuple[set[str] | None, set[str] | None]:
+        # The three answers of a step are of the same loads; vLLM asks for this one first.
+        if (side := self._worker) is not None:
+            self._step = self._guard.run("get_finished", side.take_ends, lambda: _NO_ENDS)
+        return None, set(self._step.received) or None
+
+    def get_block_ids_with_load_errors(self) -> set[int]:
+        return set(self._step.bad_blocks)
+
+    def build_connector_worker_meta(self) -> Any:
+        return self._step.report
+
+    def _orders(self) -> StepOrders | None:
+        orders = self._connector_metadata
+        return orders if isinstance(orders, StepOrders) else None
+
+    # ---- statistics -------------------------------------------------------------------------------
+
+    def get_kv_connector_stats(self) -> OrlopStats | None:
+        new = self._counters.take()
+        return OrlopStats(new) if new else None
+
+    @classmethod
+    def build_kv_connector_stats(cls, data: dict[str, Any] | None = None) -> OrlopStats:
+        return OrlopStats(dict(data or {}))
+
+    @classmethod
+    def build_prom_metrics(cls, vllm_config: Any, metric_types: Any, labelnames: list[str],
+                           per_engine_labelvalues: dict[int, list[object]]) -> OrlopPromMetrics:
+        return OrlopPromMetrics(vllm_config, metric_types, labelnames, per_engine_labelvalues)
+
+
+# Older releases have no such label.
+if hasattr(base, "CacheHitSource"):
+    OrlopConnector._cache_hit_source = base.CacheHitSource.HOST
+
+
+def _with_role(options: Options, transfer: Any) -> Options:
+    """kv_role narrows what the option mode allows."""
+    if not transfer.is_kv_consumer and options.loads:
+        return dataclasses.replace(options, mode="save_only")
+    if not transfer.is_kv_producer and options.saves:
+        return dataclasses.replace(options, mode="load_only")
+    return options
+
+
+def _rank(config: Any) -> dict[str, int]:
+    from vllm.distributed.parallel_state import get_pp_group, get_tp_group
+
+    parallel = config.parallel_config
+    return {"tp_rank": get_tp_group().rank_in_group, "tp_size": parallel.tensor_parallel_size,
+            "pp_rank": get_pp_group().rank_in_group, "pp_size": parallel.pipeline_parallel_size}

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The namespaces of all ranks, known to the scheduler's side once every rank has told its part and
+the weights have been read."""
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orlop
+
+_LOG = logging.getLogger("vllm.orlop")
+# A weight update leaves the namespaces for others of this process's own, which are used in turn and
+# flushed before: saves that were under way then are over by the time theirs comes again.
+_UPDATED_NAMES = 64
+_JOIN_SECONDS = 10.0
+
+
+class Family:
+    """Thread: the scheduler's, and one of its own that reads weights and waits for the node."""
+
+    def __init__(self, client: orlop.Client, weights: Callable[[], str]) -> None:
+        self._client = client
+        self._weights = weights
+        self._ranks: list[Mapping[str, Any]] = []
+        self._thread: threading.Thread | None = None
+        self._instance = uuid.uuid4().hex[:12]
+        self._updates = 0
+        self._known: tuple[str, list[orlop.Namespace]] | None = None
+        self.problem: str | None = None  #: why it will never be known
+
+    def tell(self, ranks: list[Mapping[str, Any]], size: int) -> None:
+        """The descriptors of all ranks in order; size: how many there must be."""
+        if len(ranks) != size:
+            self.problem = f"{len(ranks)} of {size} ranks take part; see their logs"
+        elif any(_family(one) != _family(ranks[0]) for one in ranks):
+            self.problem = "the ranks' pages are not of one family"
+        if self.problem is not None:
+            _LOG.warning("orlop is off: %s", self.problem)
+            return
+        self._ranks = list(ranks)
+        self._thread = threading.Thread(target=self._find_out, name="orlop-weights", daemon=True)
+        self._thread.start()
+
+    @property
+    def namespaces(self) -> list[orlop.Namespace] | None:
+        """In the order of the ranks; None: not known yet, or never."""
+        known = self._known
+        return None if known is None else known[1]
+
+    @property
+    def revision(self) -> str:
+        known = self._known
+        return "" if known is None else known[0]
+
+    def renew(self) -> bool:
+        """After a weight update: forgets every page of the family and leaves its namespaces, because
+        what their name says is no longer so. False: no node confirmed that it forgot."""
+        known, self._known = self._known, None
+        if known is None:
+            return False
+        self._updates += 1
+        revision = f"updated:{self._instance}:{self._updates % _UPDATED_NAMES}"
+        try:
+            self._client.flush(known[1][0], family=True)
+            fresh = self._open(revision)
+            self._client.flush(fresh[0], family=True)
+        except orlop.NoNode:
+            self._known = None  # and stays so until the next update: nothing old is ever restored
+            self.problem = "a weight update could not be told to the node"
+            return False
+        self._known = (revision, fresh)
+        return True
+
+    def close(self) -> None:
+        if self._thread is not None:
+            self._thread.join(_JOIN_SECONDS)
+
+    def _find_out(self) -> None:
+        try:
+            revision = self._weights()
+            self._known = (revision, self._open(revision))
+        except Exception as error:
+            self.problem = str(error)
+            _LOG.warning("orlop is off: %s", error)
+
+    def _open(self, revision: str) -> list[orlop.Namespace]:
+        return [self._client.open_namespace({**rank, "revision": revision}) for rank in self._ranks]
+
+
+def _family(rank: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in rank.items() if not name.endswith("_rank")}

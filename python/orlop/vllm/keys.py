@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys of a request's pages: vLLM's own block hashes, or our chain where those are not shared."""
+
+from typing import Any
+
+from vllm.v1.core.kv_cache_utils import generate_block_hash_extra_keys
+
+from orlop.engine import keys as chain
+
+
+class RequestKeys:
+    """One request's keys, of its complete blocks. Grows as the request does."""
+
+    def __init__(self, request: Any, block_size: int, *, engine_hashes: bool) -> None:
+        self._request = request
+        self._block_size = block_size
+        self._engine_hashes = engine_hashes
+        self._own: list[bytes] = []
+        self._next_image = 0
+
+    def complete(self) -> int:
+        """Blocks all of whose tokens are accepted ones."""
+        if self._engine_hashes:
+            return len(self._request.block_hashes)
+        return int(self._request.num_tokens) // self._block_size
+
+    def of(self, first: int, end: int) -> list[bytes]:
+        """Of blocks [first, end), end <= complete()."""
+        if self._engine_hashes:
+            return list(self._request.block_hashes[first:end])
+        self._extend(end)
+        return self._own[first:end]
+
+    def _extend(self, end: int) -> None:
+        size, tokens = self._block_size, self._request.all_token_ids
+        while len(self._own) < end:
+            begin = len(self._own) * size
+            extra, self._next_image = generate_block_hash_extra_keys(
+                self._request, begin, begin + size, self._next_image)
+            parent = self._own[-1] if self._own else chain.first_parent()
+            self._own.append(chain.chain_key(parent, tokens[begin:begin + size], extra))

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loads of one worker: a thread that brings ordered pages into the engine's blocks."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+import orlop
+from orlop.engine import reasons
+from orlop.engine.counters import Counters
+from orlop.engine.pages import PageRanges
+from orlop.engine.reasons import Reason
+from orlop.vllm.messages import LoadEnd, LoadOrder
+
+_STOP_SECONDS = 30.0  # for the page under copy, and the loads behind it, which fail at once
+
+
+class Loader:
+    """Every order that was given to submit() or now() ends in exactly one LoadEnd, whatever fails.
+
+    Thread: the engine's worker calls; the copies run on a thread of this object.
+    """
+
+    def __init__(self, client: orlop.Client, pages: PageRanges,
+                 namespace: Callable[[str], orlop.Namespace], counters: Counters,
+                 deadline: float) -> None:
+        self._client = client
+        self._pages = pages
+        self._namespace = namespace
+        self._counters = counters
+        self._deadline = deadline
+        self._change = threading.Condition()
+        self._waiting: deque[tuple[LoadOrder, str, float]] = deque()
+        self._running = 0
+        self._ended: list[LoadEnd] = []
+        self._stopping = False
+        self._thread = threading.Thread(target=self._work, name="orlop-load", daemon=True)
+        self._thread.start()
+
+    def submit(self, order: LoadOrder, revision: str) -> None:
+        with self._change:
+            self._waiting.append((order, revision, time.monotonic()))
+            self._change.notify_all()
+
+    def now(self, order: LoadOrder, revision: str) -> LoadEnd:
+        """On the caller's thread, without waiting for others."""
+        return self._load(order, revision, time.monotonic())
+
+    def take(self) -> list[LoadEnd]:
+        """What ended since the last take."""
+        with self._change:
+            ended, self._ended = self._ended, []
+            return ended
+
+    def wait_for_one(self, seconds: float) -> None:
+        """Until something ended, or nothing is under way."""
+        with self._change:
+            self._change.wait_for(
+                lambda: self._ended or not (self._waiting or self._running), seconds)
+
+    def under_way(self) -> int:
+        with self._change:
+            return len(self._waiting) + self._running
+
+    def close(self) -> None:
+        """The page under copy is finished; everything after it fails."""
+        with self._change:
+            self._stopping = True
+            self._change.notify_all()
+        self._thread.join(_STOP_SECONDS)
+
+    def _work(self) -> None:
+        while True:
+            with self._change:
+                self._change.wait_for(lambda: self._waiting or self._stopping)
+                if not self._waiting:
+                    return
+                order, revision, since = self._waiting.popleft()
+                self._running = 1
+            processor = time.thread_time()
+            end = self._load(order, revision, since)
+            self._counters.add("thread_seconds", time.thread_time() - processor)
+            with self._change:
+                self._running = 0
+                self._ended.append(end)
+                self._change.notify_all()
+
+    def _load(self, order: LoadOrder, revision: str, since: float) -> LoadEnd:
+        right, reason = 0, Reason.EXCEPTION
+        try:
+            if self._stopping:
+                reason = Reason.ABORTED
+            elif time.monotonic() - since > self._deadline:
+                reason = Reason.DEADLINE
+            elif order.keys:
+                with self._client.read(self._namespace(revision), order.keys) as plan:
+                    reason = reasons.of_miss(plan.result.reason)
+                    for i in range(len(plan)):
+                        if not self._pages.copy_out(plan, i, order.blocks[i]):
+                            reason = Reason.MISMATCH
+                            break
+                        right += 1
+        except orlop.Error:
+            reason = Reason.NO_NODE
+        except Exception:
+            self._counters.add("exceptions", reason="load")
+        end = LoadEnd(order.request, order.asynchronous, right, order.blocks[right:], reason,
+                      time.monotonic() - since)
+        self._count(end)
+        return end
+
+    def _count(self, end: LoadEnd) -> None:
+        self._counters.add("loaded_pages", end.pages)
+        self._counters.add("loaded_bytes", end.pages * self._pages.value_len)
+        self._counters.add("load_seconds", end.seconds)
+        if end.bad_blocks:
+            self._counters.add("failed_loads", reason=end.reason)
+            self._counters.add("failed_pages", len(end.bad_blocks))
+
+
+def failed(order: LoadOrder) -> LoadEnd:
+    """The end of an order that could not even begin."""
+    return LoadEnd(order.request, order.asynchronous, 0, list(order.blocks), Reason.EXCEPTION, 0.0)

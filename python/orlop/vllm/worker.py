@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker's side: carries out what the scheduler's side ordered, and owes it an answer to every load.
+
+Thread: the engine's worker.
+"""
+
+import threading
+from typing import Any
+
+import orlop
+from orlop.engine.counters import Counters
+from orlop.engine.options import Options
+from orlop.engine.pages import PageRanges
+from orlop.vllm.loads import Loader, failed
+from orlop.vllm.messages import LoadEnd, LoadOrder, StepOrders, StepReport
+from orlop.vllm.saves import Saver
+
+# A step that computes nothing would otherwise spin; as long as a request that arrives may wait.
+_IDLE_WAIT = 0.004
+
+
+class WorkerSide:
+    def __init__(self, options: Options, client: orlop.Client, counters: Counters, pages: PageRanges,
+                 descriptor: dict[str, Any]) -> None:
+        self.descriptor = descriptor
+        self._client = client
+        self._namespaces: dict[str, orlop.Namespace] = {}
+        self._opening = threading.Lock()
+        self._loader = Loader(client, pages, self._namespace, counters, options.load_deadline)
+        self._saver = Saver(client, pages, self._namespace, counters, options.save_deadline)
+        self._ends: list[LoadEnd] = []  # not told yet
+        self._answered: set[str] = set()  # of this step's orders
+        self._idle = False
+
+    def before_step(self, orders: StepOrders) -> None:
+        """Blocks that this step writes are read by nobody any more."""
+        self._answered.clear()
+        self._idle = orders.idle
+        self._saver.protect(orders.overwritten)
+
+    def protect_all(self) -> None:
+        self._saver.protect(None)
+
+    def load(self, orders: StepOrders) -> None:
+        for order in orders.loads:
+            if order.request in self._answered:
+                continue
+            if order.asynchronous:
+                self._loader.submit(order, orders.revision)
+            else:
+                self._ends.append(self._loader.now(order, orders.revision))
+            self._answered.add(order.request)
+
+    def fail(self, loads: list[LoadOrder]) -> None:
+        """load() failed: what it did not begin is answered with bad blocks."""
+        for order in loads:
+            if order.request not in self._answered:
+                self._answered.add(order.request)
+                self._ends.append(failed(order))
+
+    def save(self, orders: StepOrders) -> None:
+        for order in orders.saves:
+            self._saver.submit(order, orders.revision)
+
+    def take_ends(self) -> "StepEnds":
+        if self._idle and not self._ends and self._loader.under_way():
+            self._loader.wait_for_one(_IDLE_WAIT)
+        ends, self._ends = self._ends, []
+        return StepEnds(ends + self._loader.take())
+
+    def under_way(self) -> dict[str, int]:
+        """Gauges that return to 0 when nothing is under way."""
+        return {"loads": self._loader.under_way(), "saves": self._saver.under_way(),
+                "answers": len(self._ends)}
+
+    def flush(self, seconds: float) -> bool:
+        return self._saver.flush(seconds)
+
+    def close(self) -> None:
+        self._loader.close()
+        self._saver.close()
+
+    def _namespace(self, revision: str) -> orlop.Namespace:
+        with self._opening:
+            namespace = self._namespaces.get(revision)
+            if namespace is None:
+                namespace = self._client.open_namespace({**self.descriptor, "revision": revision})
+                self._namespaces[revision] = namespace
+            return namespace
+
+
+class StepEnds:
+    """The loads that a step reports: all three of its answers are of the same ones."""
+
+    def __init__(self, ends: list[LoadEnd]) -> None:
+        self.received = {end.request for end in ends if end.asynchronous}
+        self.bad_blocks = {block for end in ends for block in end.bad_blocks}
+        self.report = StepReport(
+            {end.request: (end.pages, end.reason) for end in ends}) if ends else None

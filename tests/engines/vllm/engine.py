@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real vLLM engine in this process, with both sides of the connector within reach."""
+
+import contextlib
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from vllm import LLM, SamplingParams
+from vllm.config import KVTransferConfig
+from vllm.distributed.kv_transfer import get_kv_transfer_group
+
+BLOCK = 32
+# Small enough that four long requests do not fit: preemption and eviction happen by themselves.
+POOL_BLOCKS = 24
+
+
+@dataclasses.dataclass
+class Output:
+    tokens: list[int]
+    cached: int  # tokens that were not computed
+    finish: str | None
+
+
+def transfer_config(options: dict[str, Any], policy: str = "recompute") -> KVTransferConfig:
+    return KVTransferConfig(kv_connector="OrlopConnector", kv_connector_module_path="orlop.vllm",
+                            kv_role="kv_both", kv_load_failure_policy=policy,
+                            kv_connector_extra_config=options)
+
+
+def sampling(tokens: int, orlop: str | None = None) -> SamplingParams:
+    extra = {"kv_transfer_params": {"orlop": orlop}} if orlop else None
+    return SamplingParams(temperature=0, max_tokens=tokens, ignore_eos=True, extra_args=extra)
+
+
+class Engine:
+    trace: str
+
+    def __init__(self, model: Path, options: dict[str, Any]) -> None:
+        self.llm = LLM(model=str(model), enforce_eager=True, dtype="float32", max_model_len=512,
+                       max_num_seqs=4, max_num_batched_tokens=64, block_size=BLOCK, seed=0,
+                       num_gpu_blocks_override=POOL_BLOCKS, distributed_executor_backend="uni",
+                       disable_log_stats=False, kv_transfer_config=transfer_config(options))
+        self.core = self.llm.llm_engine.engine_core.engine_core
+        self.scheduler = self.core.scheduler
+        self.offers = self.scheduler.connector  # the connector of the scheduler's side
+        self.worker = get_kv_transfer_group()
+        self.free_blocks = self._free_blocks()
+
+    def ask(self, prompts: Sequence[list[int]], tokens: int = 8, *, orlop: str | None = None,
+            salt: str | None = None) -> list[Output]:
+        asked = [{"prompt_token_ids": prompt, **({"cache_salt": salt} if salt else {})}
+                 for prompt in prompts]
+        outputs = self.llm.generate(asked, sampling(tokens, orlop), use_tqdm=False)
+        return [Output(list(one.outputs[0].token_ids), one.num_cached_tokens or 0,
+                       one.outputs[0].finish_reason) for one in outputs]
+
+    def plain(self, prompts: Sequence[list[int]], tokens: int = 8) -> list[list[int]]:
+        """What the engine answers without the store and without its own cache."""
+        self.forget()
+        answers = [one.tokens for one in self.ask(prompts, tokens, orlop="no_load,no_save")]
+        self.forget()
+        return answers
+
+    def store(self, prompts: Sequence[list[int]], tokens: int = 1, **how: Any) -> list[Output]:
+        """Asks, and returns when everything is stored; the engine's own cache is then empty."""
+        outputs = self.ask(prompts, tokens, **how)
+        self.settle()
+        self.forget()
+        return outputs
+
+    def forget(self) -> None:
+        assert self.llm.reset_prefix_cache()
+
+    def settle(self) -> None:
+        assert self.worker._worker.flush(60)
+
+    def wait_ready(self) -> None:
+        for side in (self.offers, self.worker):
+            assert side._client.wait_ready(120)
+        self.offers._family.close()  # waits for its thread
+        assert self.offers._family.namespaces is not None, self.offers._family.problem
+
+    def counts(self) -> Counter[str]:
+        totals: Counter[str] = Counter()
+        for side in (self.offers, self.worker):
+            totals.update(side._counters.totals())
+        return totals
+
+    @contextlib.contextmanager
+    def counted(self) -> Iterator[Counter[str]]:
+        """What was counted inside, filled in at its end."""
+        before, new = self.counts(), Counter()
+        yield new
+        self.settle()
+        after = self.counts()
+        after.subtract(before)
+        new.update({key: value for key, value in after.items() if value})
+
+    @contextlib.contextmanager
+    def options(self, **changed: Any) -> Iterator[None]:
+        """Other options for a while."""
+        sides = (self.offers, self.offers._scheduler)
+        before = self.offers._options
+        for side in sides:
+            side._options = dataclasses.replace(before, **changed)
+        try:
+            yield
+        finally:
+            for side in sides:
+                side._options = before
+
+    def add(self, name: str, prompt: list[int], tokens: int = 4) -> None:
+        self.llm.llm_engine.add_request(name, {"prompt_token_ids": prompt}, sampling(tokens))
+
+    def step(self) -> list[Any]:
+        return self.llm.llm_engine.step()
+
+    def run_out(self) -> dict[str, list[int]]:
+        """Steps until nothing is left; the finished requests' tokens."""
+        done = {}
+        while self.llm.llm_engine.has_unfinished_requests() or self.scheduler.requests:
+            for output in self.step():
+                if output.finished:
+                    done[output.request_id] = list(output.outputs[0].token_ids)
+        return done
+
+    def assert_nothing_held(self) -> None:
+        """Blocks, pins, plans, orders and jobs are back where they were."""
+        self.settle()
+        assert set(self.offers._scheduler.held().values()) == {0}, self.offers._scheduler.held()
+        assert set(self.worker._worker.under_way().values()) == {0}, self.worker._worker.under_way()
+        for side in (self.offers, self.worker):
+            stats = side._client.stats()
+            assert (stats.open_read_plans, stats.open_put_plans, stats.open_handles,
+                    stats.pinned_bytes) == (0, 0, 0, 0)
+        assert self._free_blocks() == self.free_blocks
+
+    def keys_of(self, prompt: list[int]) -> list[bytes]:
+        """Of the prompt's full blocks, as the connector computes them."""
+        from vllm.v1.request import Request
+
+        request = Request("keys", prompt, sampling(1), None, block_hasher=self.core.request_block_hasher)
+        return list(request.block_hashes)
+
+    @property
+    def namespace(self) -> Any:
+        return self.offers._family.namespaces[0]
+
+    def page(self, block: int) -> bytes:
+        """The bytes of a block in the engine's memory."""
+        layers = self.worker._worker._loader._pages._layers
+        return b"".join(layer[block].tobytes() for layer in layers)
+
+    def _free_blocks(self) -> int:
+        return int(self.scheduler.kv_cache_manager.block_pool.get_num_free_blocks())
+
+    def close(self) -> None:
+        self.llm.llm_engine.engine_core.shutdown()

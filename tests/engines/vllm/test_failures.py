@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever goes wrong, the engine lives, its answers are right, and nothing stays held."""
+
+import threading
+
+import orlop
+import pytest
+from engine import BLOCK, Engine
+
+
+@pytest.fixture
+def stored(engine, fresh_prompt):
+    """(prompt, its right answer), stored."""
+    prompt = fresh_prompt()
+    plain = engine.plain([prompt])[0]
+    engine.store([prompt])
+    return prompt, plain
+
+
+def spoil(engine: Engine, prompt: list[int], block: int) -> None:
+    """Gives a page bytes that do not match their checksum."""
+    client, key = engine.offers._client, engine.keys_of(prompt)[block:block + 1]
+    page = client.get_bytes(engine.namespace, key)[0]
+    assert client.remove(engine.namespace, key) == 1
+    with client.put_start(engine.namespace, key) as plan:
+        plan.copy_in(0, page[:-1] + bytes([page[-1] ^ 1]))
+        plan.set_checksum(0, 1)
+        assert plan.commit().result(10) == [orlop.Outcome.STORED]
+
+
+@pytest.mark.parametrize("load_mode", ["async", "sync"])
+@pytest.mark.parametrize("block", [0, 2, 3])
+def test_a_flipped_byte_costs_its_page_and_those_after_it(engine, stored, load_mode, block):
+    prompt, plain = stored
+    spoil(engine, prompt, block)
+    with engine.options(load_mode=load_mode), engine.counted() as new:
+        (output,) = engine.ask([prompt])
+    assert output.tokens == plain and output.finish == "length"
+    assert new["loaded_pages"] == block and new["failed_pages"] == 4 - block
+    assert new["failed_loads:mismatch"] == 1
+    assert new["lookups:hit"] == 1 and sum(
+        count for name, count in new.items() if name.startswith("lookups")) <= 2
+    engine.forget()
+    (output,) = engine.ask([prompt])  # the page that failed is not offered at once
+    assert output.tokens == plain and output.cached == block * BLOCK
+    engine.assert_nothing_held()
+
+
+def test_policy_fail_ends_the_request_and_not_the_engine(engine, stored, monkeypatch):
+    prompt, plain = stored
+    spoil(engine, prompt, 1)
+    monkeypatch.setattr(engine.scheduler, "recompute_kv_load_failures", False)
+    (output,) = engine.ask([prompt])
+    assert (output.finish, output.tokens) == ("error", [])
+    monkeypatch.undo()
+    engine.forget()
+    (output,) = engine.ask([prompt])
+    assert output.tokens == plain and output.cached == BLOCK
+    engine.assert_nothing_held()
+
+
+def test_pages_that_go_between_look_up_and_load_are_computed(engine, stored, monkeypatch):
+    prompt, plain = stored
+    loader, keys = engine.worker._worker._loader, engine.keys_of(prompt)
+    load = loader._load
+
+    def too_late(order, revision, since):
+        assert engine.worker._client.remove(engine.namespace, keys[2:]) == 2
+        return load(order, revision, since)
+
+    monkeypatch.setattr(loader, "_load", too_late)
+    # The scheduler's pins would keep them readable: they are what this test takes away.
+    monkeypatch.setattr(engine.offers._scheduler._client, "get_transfer", None, raising=False)
+    with engine.counted() as new:
+        (output,) = engine.ask([prompt])
+    assert output.tokens == plain and new["loaded_pages"] == 2 and new["failed_pages"] == 2
+    monkeypatch.undo()
+    engine.assert_nothing_held()
+
+
+def test_a_load_that_waits_too_long_is_a_miss(engine, stored, monkeypatch):
+    prompt, plain = stored
+    monkeypatch.setattr(engine.worker._worker._loader, "_deadline", -1.0)
+    with engine.counted() as new:
+        (output,) = engine.ask([prompt])
+    assert output.tokens == plain and new["failed_loads:deadline"] == 1
+    engine.assert_nothing_held()
+
+
+# Side, method of it that raises.
+HOOKS = [("_scheduler", "begin"), ("_scheduler", "look_up"), ("_scheduler", "allocated"),
+         ("_scheduler", "orders"), ("_scheduler", "reported"), ("_scheduler", "finish"),
+         ("_worker", "before_step"), ("_worker", "load"), ("_worker", "save"),
+         ("_worker", "take_ends")]
+
+
+@pytest.mark.parametrize(("side", "method"), HOOKS, ids=[method for _, method in HOOKS])
+@pytest.mark.parametrize("load_mode", ["async", "sync"])
+def test_an_exception_in_a_hook_is_caught_and_its_promise_kept(engine, stored, monkeypatch, side,
+                                                               method, load_mode):
+    prompt, plain = stored
+    owner = getattr(engine.offers if side == "_scheduler" else engine.worker, side)
+    calls = 0
+
+    def raising(*arguments):
+        nonlocal calls
+        calls += 1
+        if calls <= 3:
+            raise RuntimeError("injected")
+        return original(*arguments)
+
+    original = getattr(owner, method)
+    monkeypatch.setattr(owner, method, raising)
+    with engine.options(load_mode=load_mode), engine.counted() as new:
+        (output,) = engine.ask([prompt])
+        assert output.tokens == plain and output.finish == "length"
+    assert 1 <= sum(count for name, count in new.items() if name.startswith("exceptions")) <= 3
+    monkeypatch.undo()
+    engine.forget()
+    (output,) = engine.ask([prompt])
+    assert output.tokens == plain
+    for name in list(engine.offers._scheduler._requests):  # of a finish that did not happen
+        assert method == "finish"
+        del engine.offers._scheduler._requests[name]
+    engine.assert_nothing_held()
+
+
+def test_a_paused_node_delays_nothing(engine, node, stored, fresh_prompt):
+    prompt, plain = stored
+    other = fresh_prompt()
+    other_plain = engine.plain([other])[0]
+    node.pause()
+    try:
+        with engine.counted() as new:
+            (output,) = engine.ask([prompt])  # reads need no node that answers
+            assert output.tokens == plain
+            (output,) = engine.ask([other])
+            assert output.tokens == other_plain
+    finally:
+        node.go_on()
+    assert new["dropped_pages:no_node"] + new["dropped_pages:not_stored"] + new["saved_pages"] >= 1
+    engine.wait_ready()
+    engine.assert_nothing_held()
+
+
+def test_a_killed_server_costs_nothing_that_was_stored(engine, node, stored, fresh_prompt):
+    prompt, plain = stored
+    killing = threading.Thread(target=node.kill_server)
+    killing.start()
+    outputs = engine.ask([prompt, fresh_prompt(), fresh_prompt()], tokens=40)
+    assert outputs[0].tokens[:8] == plain
+    killing.join()
+    engine.wait_ready()
+    engine.settle()
+    engine.forget()
+    (output,) = engine.ask([prompt])
+    assert (output.tokens, output.cached) == (plain, 128)
+    engine.assert_nothing_held()
