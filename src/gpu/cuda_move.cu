@@ -385,8 +385,13 @@ cudaError_t launch_move(const MoveArguments& arguments, MoveKind kind, unsigned 
   const bool shared_values = arguments.stage == nullptr && arguments.value_addresses != nullptr;
   const std::size_t shared = (shared_numbers ? numbers * sizeof(std::uint32_t) : 0) +
                              (shared_values ? arguments.count * sizeof(std::byte*) : 0);
-  kernel_of(kind, unit)<<<blocks, kMoveThreads, shared, stream>>>(arguments, shared_numbers);
-  return cudaGetLastError();
+  // Not <<<>>> and cudaGetLastError: that would also return, and clear, what another library of this
+  // process left behind on this thread.
+  MoveArguments copy = arguments;
+  bool in_shared = shared_numbers;
+  void* parameters[] = {&copy, &in_shared};
+  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel_of(kind, unit)), dim3(blocks),
+                          dim3(kMoveThreads), parameters, shared, stream);
 }
 
 cudaError_t load_move_kernels() {

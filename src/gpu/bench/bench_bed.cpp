@@ -102,6 +102,23 @@ KvLayout layout_of(const BenchShape& shape, std::uint64_t base, std::uint64_t pa
   return layout;
 }
 
+// One cudaMemcpyAsync of the first `bytes` of a side, but for the borders of registrations: CUDA
+// refuses a copy that crosses one ("invalid argument", driver 580).
+Result<void> copy_side(const BenchSide& side, CopyDirection direction, std::uint64_t bytes) {
+  const bool restore = direction == CopyDirection::kRestore;
+  const auto chunks = registered_chunks();
+  for (std::uint64_t done = 0; done < bytes;) {
+    std::byte* const value = side.values.data() + done;
+    std::byte* const cache = side.cache.get() + done;
+    const std::uint64_t step = std::min(bytes - done, chunks->run_at(value));
+    if (step == 0) return fail(ErrorCode::kSystem, "the bench's value memory is not registered");
+    ORLOP_CUDA(cudaMemcpyAsync, restore ? cache : value, restore ? value : cache, step,
+               restore ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, side.stream.get());
+    done += step;
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<BenchBed>> BenchBed::make(int device, std::uint64_t side_bytes) {
@@ -124,8 +141,8 @@ Result<std::unique_ptr<BenchBed>> BenchBed::make(int device, std::uint64_t side_
     auto stream = make_stream(false);
     BENCH_TRY(stream);
     side->stream = std::move(*stream);
-    ORLOP_CUDA(cudaMemcpy, side->cache.get(), side->values.data(), side_bytes,
-               cudaMemcpyHostToDevice);
+    BENCH_TRY(copy_side(*side, CopyDirection::kRestore, side_bytes));
+    ORLOP_CUDA(cudaStreamSynchronize, side->stream.get());
   }
   return bed;
 }
@@ -211,12 +228,7 @@ Result<void> BenchBatch::check(PageCopier& copier) const {
 }
 
 Result<void> BenchBatch::start_plain_copy() const {
-  const bool restore = direction_ == CopyDirection::kRestore;
-  std::byte* const value = side_->values.data();
-  std::byte* const cache = side_->cache.get();
-  ORLOP_CUDA(cudaMemcpyAsync, restore ? cache : value, restore ? value : cache, bytes(),
-             restore ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, side_->stream.get());
-  return {};
+  return copy_side(*side_, direction_, bytes());
 }
 
 Result<void> BenchBatch::plain_copy() const {
