@@ -57,6 +57,7 @@ Result<void> Recovery::run(std::vector<NodeMachine::HandedOver> clients) {
   node_.finish_scan(now_);
   rebuild_index();
   fill_policy();
+  if (!sizes_) return sizes_;
   node_.refill_due_ = true;
   return {};
 }
@@ -157,8 +158,10 @@ void Recovery::rebuild_index() {
 // first, so that of groups put together the deeper ones are older.
 void Recovery::fill_policy() {
   cut_cycles();
-  std::vector<std::uint32_t> first(0x10001, 0);  // by reversed age: counting sort
-  const auto bucket = [](const Kept& kept) { return std::uint32_t{0xffff} - kept.age; };
+  std::uint32_t oldest = 0;
+  for (const Kept& kept : kept_) oldest = std::max<std::uint32_t>(oldest, kept.age);
+  std::vector<std::uint32_t> first(oldest + 2, 0);  // by reversed age: counting sort
+  const auto bucket = [oldest](const Kept& kept) { return oldest - kept.age; };
   for (const Kept& kept : kept_) ++first[bucket(kept) + 1];
   for (std::size_t i = 1; i < first.size(); ++i) first[i] += first[i - 1];
   std::vector<std::uint32_t> order(kept_.size());

@@ -24,6 +24,11 @@ bool Recovery::torn(SlotId slot, SlotWord word) const {
          !PLANTED(kTornRowKept);
 }
 
+// A value of another size than its slab's slots: the row is whole, so the slab table is not.
+bool Recovery::misplaced(SlotId slot) const {
+  return slot_pages_for(node_.area_.slot(slot).load_value_len()) != node_.class_pages_of(slot);
+}
+
 Recovery::Census Recovery::count(std::span<const Found> group) const {
   Census c;
   const SlotRow& first = node_.area_.slot(SlotId{group[0].slot});
@@ -35,7 +40,8 @@ Recovery::Census Recovery::count(std::span<const Found> group) const {
     const SlotId slot{group[i].slot};
     const SlotRow& row = node_.area_.slot(slot);
     const segment::SlotFields own = row.load_fields();
-    if (own.group.index != i || own.group.length != fields.group.length || own.ns != fields.ns)
+    if (own.group.index != i || own.group.length != fields.group.length || own.ns != fields.ns ||
+        own.value_len != fields.value_len)
       c.complete = false;
     const SlotWord word = row.load_word(std::memory_order_relaxed);
     if (word.state == SlotState::kPrepared) {
@@ -59,13 +65,19 @@ bool Recovery::owner_lives(std::span<const Found> group) const {
 
 // ---- verdicts ----
 
-// No need to sort it among the others: a torn row, or a group of one page that is not Prepared.
+// No need to sort it among the others: a torn or misplaced row, or a group of one page that is not
+// Prepared.
 bool Recovery::take_single(SlotId slot, SlotWord word) {
   if (word.state == SlotState::kPrepared) return false;
   if (torn(slot, word)) {
     // Nor may what it says of its group count: it could take a stranger's with it, Prepared slots
     // of a living writer included. Its own group is short of a member.
     SOMETIMES(true, "recovery meets a torn row");
+    doom(slot);
+    return true;
+  }
+  if (misplaced(slot)) {
+    SOMETIMES(true, "recovery meets a value in a slot of another size");
     doom(slot);
     return true;
   }
@@ -136,6 +148,7 @@ void Recovery::keep_prepared(std::span<const Found> group) {
 }
 
 void Recovery::begin_prepared(SlotId slot, PutRecord& put) {
+  check_size(slot, put);
   const SlotRow& row = node_.area_.slot(slot);
   node_.prepared_began(slot, row.load_key(), row.load_ns(), put);
 }
@@ -147,6 +160,7 @@ void Recovery::keep_partly(std::span<const Found> group) {
   for (const Found& member : group) {
     const SlotId slot{member.slot};
     if (node_.area_.slot(slot).load_word(std::memory_order_relaxed).readable()) {
+      check_size(slot, put);
       count_readable(slot);
       ++report_.slots_kept;
     } else {
@@ -216,6 +230,15 @@ PutRecord& Recovery::put_of(const Found& member) {
     ++record.client->open_puts;
   }
   return put->second;
+}
+
+// Its writer lives and may write: the slot can be neither freed nor accounted for.
+void Recovery::check_size(SlotId slot, const PutRecord& put) {
+  if (node_.slot_bytes_of(slot) == put.slot_bytes || !sizes_) return;
+  sizes_ = fail(ErrorCode::kCorrupt, "slab table: slot " + std::to_string(slot.value) + " has " +
+                                         std::to_string(node_.slot_bytes_of(slot)) +
+                                         " bytes, other slots of the same open put have " +
+                                         std::to_string(put.slot_bytes));
 }
 
 void Recovery::count_readable(SlotId slot) {

@@ -2,7 +2,9 @@
 // Warm start: from the slot table alone back to a working node. Design 10 section 5.
 //
 // Verdicts on the members of one group (put id, group number):
-//   * A row that is not Prepared and torn: doomed; its group is one short then.
+//   * A row that is not Prepared and torn, or whose value needs slots of another size than its slab
+//     has: doomed; its group is one short then.
+//   * A put of a client that was handed over has slots of two sizes: the start is refused.
 //   * All Prepared, owner handed over: kept, for its commit, abort, resume or death.
 //   * All Prepared, owner not handed over: freed, since writers own no ledger cells.
 //   * All there, each Committed, LocalReady or plain Retiring, sums good, namespace index current:
@@ -60,6 +62,7 @@ class Recovery {
   void decide(std::span<const Found> group);
   Census count(std::span<const Found> group) const;
   bool torn(SlotId slot, SlotWord word) const;
+  bool misplaced(SlotId slot) const;
   bool owner_lives(std::span<const Found> group) const;
 
   void keep_readable(std::span<const Found> group);
@@ -71,6 +74,7 @@ class Recovery {
   void decide_by_slot(std::span<const Found> group);  // a planted bug
   void link(std::span<const Found> group);
   PutRecord& put_of(const Found& member);
+  void check_size(SlotId slot, const PutRecord& put);
   void promote(SlotId slot);
   void count_readable(SlotId slot);
   void doom(SlotId slot);
@@ -86,6 +90,7 @@ class Recovery {
   std::vector<Found> found_;
   std::vector<Kept> kept_;
   std::vector<SlotId> partly_;          // leaders
+  Result<void> sizes_;                  // the first put that is found with slots of two sizes
   SparseArray<std::uint32_t> parents_;  // by leader: leader of its parent group, 0 = root
 };
 
