@@ -49,7 +49,7 @@ NodeMemory node_memory(const Json& status) {
   const Json& placement = at(memory, "bytes_by_node");
   if (!placement.is_object()) return node;
   for (const auto& [name, value] : placement.items()) {
-    node.bytes_by_node.emplace_back(name, number(placement, name));
+    node.bytes_by_node.emplace_back(masked(name), number(placement, name));
   }
   return node;
 }

@@ -26,7 +26,7 @@ struct Group {
 std::string value_text(const Json& value) {
   if (value.is_null()) return "not set";
   if (value.is_string()) return "\"" + masked(value.get<std::string>()) + "\"";
-  return json_text(value, -1);
+  return masked(json_text(value, -1));
 }
 
 bool same_family(const Json& a, const Json& b) {

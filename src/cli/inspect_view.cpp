@@ -56,7 +56,7 @@ std::string listed(const Json& array, std::size_t most) {
   std::size_t shown = 0;
   for (const Json& one : array) {
     if (shown++ == most) return out + " ...";
-    out += (out.empty() ? "" : " ") + json_text(one, -1);
+    out += (out.empty() ? "" : " ") + masked(json_text(one, -1));
   }
   return out.empty() ? "none" : out;
 }
@@ -85,8 +85,8 @@ std::string namespaces_text(const Namespaces& all, const Painter& paint) {
     const Json& descriptor = at(f, "descriptor");
     if (descriptor.is_object()) {
       for (const auto& [field, value] : descriptor.items())
-        table.row(
-            {field, masked(value.is_string() ? value.get<std::string>() : json_text(value, -1))});
+        table.row({masked(field),
+                   masked(value.is_string() ? value.get<std::string>() : json_text(value, -1))});
     }
     out += paint(Ink::kBold, ns.title()) + "\n" + table.text();
   }

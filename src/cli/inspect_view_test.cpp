@@ -112,6 +112,14 @@ TEST(InspectView, Present_key_names_its_readers) {
   EXPECT_THAT(text, HasSubstr("none: the first page of its prefix"));
 }
 
+TEST(InspectView, Control_characters_are_masked_wherever_a_node_puts_them) {
+  auto all = one_namespace();
+  all[0].facts["descriptor"]["a\x7f"] = "b\x7f";
+  EXPECT_THAT(namespaces_text(all, kPlain), AllOf(HasSubstr("a?"), HasSubstr("b?")));
+  const Json facts = as_read({{"slot", 12}, {"members", {"c\u009b"}}});
+  EXPECT_THAT(key_text(facts, all[0], all, kPlain), HasSubstr("slots \"c?\""));
+}
+
 TEST(InspectView, Nothing_that_is_missing_breaks_a_view) {
   const Json nothing = Json::object();
   const auto all = one_namespace();

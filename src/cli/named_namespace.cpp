@@ -28,9 +28,10 @@ Result<NamedNamespace> read_one(const Json& facts) {
   const Json& descriptor = status_fields::at(facts, "descriptor");
   const auto read = parse_descriptor(json_text(descriptor, -1));
   if (!read) {
-    return fail(ErrorCode::kCorrupt, "descriptor of namespace " + std::to_string(ns.row.value) +
-                                         " cannot be read: " + read.error().message +
-                                         "; use the node's own version of orlop");
+    return fail(ErrorCode::kCorrupt,
+                "descriptor of namespace " + std::to_string(ns.row.value) +
+                    " cannot be read: " + status_fields::masked(read.error().message) +
+                    "; use the node's own version of orlop");
   }
   ns.descriptor = *read;
   const auto text = canonical_text(*read);

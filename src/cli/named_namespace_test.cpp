@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/status_fields.h"
 #include "segment/key_id.h"
 
 namespace orlop::cli {
@@ -80,6 +81,14 @@ TEST(NamedNamespace, A_descriptor_of_a_newer_node_is_an_error_not_a_guess) {
   ASSERT_FALSE(all.has_value());
   EXPECT_EQ(all.error().code, ErrorCode::kCorrupt);
   EXPECT_THAT(all.error().message, HasSubstr("quantum"));
+}
+
+// Found by tests/fuzz/status.cpp.
+TEST(NamedNamespace, Control_characters_of_a_field_nobody_knows_are_masked) {
+  const Json status = {{"namespaces", {{{"descriptor", {{"a\x7f\u009b2J", 1}}}}}}};
+  const auto all = list_namespaces(status);
+  ASSERT_FALSE(all.has_value());
+  EXPECT_EQ(status_fields::masked(all.error().message), all.error().message);
 }
 
 TEST(NamedNamespace, Title_says_engine_model_and_rank) {

@@ -63,7 +63,7 @@ std::string memory_part(const Json& memory, const Painter& paint) {
   const Json& by_state = at(memory, "slots");
   if (by_state.is_object()) {
     for (const auto& [state, unused] : by_state.items()) {
-      slots += (slots.empty() ? "" : ", ") + count(by_state, state) + " " + state;
+      slots += (slots.empty() ? "" : ", ") + count(by_state, state) + " " + masked(state);
     }
   }
   return paint(Ink::kBold, "memory") + "  " + bar(ratio(readable + prepared, whole), kBarWidth) +

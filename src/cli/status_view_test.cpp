@@ -51,6 +51,13 @@ TEST(StatusView, Control_characters_of_a_name_are_masked) {
   EXPECT_TRUE(contains(text, "a?[31m?")) << text;
 }
 
+TEST(StatusView, Control_characters_of_a_state_are_masked) {
+  Json status;
+  status["memory"]["slots"]["a\x7f"] = 3;
+  const std::string text = status_text(status, "s", kNoColour);
+  EXPECT_TRUE(contains(text, "3 a?")) << text;
+}
+
 TEST(StatusFields, Control_characters_of_both_ranges_are_masked_and_letters_are_not) {
   EXPECT_EQ(status_fields::masked("\x1b[1m \x7f \u0080 \u009b2J \u009f"), "?[1m ? ? ?2J ?");
   EXPECT_EQ(status_fields::masked("\u00a0\u00c2\u00e9 \u4f60"), "\u00a0\u00c2\u00e9 \u4f60");

@@ -28,9 +28,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 void check_printable(const std::string& text) {
-  for (const char c : text)
-    CHECK((static_cast<unsigned char>(c) >= 0x20 && c != 0x7f) || c == '\n',
+  const auto byte = [&text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    CHECK((byte(i) >= 0x20 && byte(i) != 0x7f) || text[i] == '\n',
           "a terminal gets no control characters");
+    // U+0080 to U+009F are control characters as well.
+    CHECK(byte(i) != 0xc2 || i + 1 == text.size() || byte(i + 1) < 0x80 || byte(i + 1) >= 0xa0,
+          "a terminal gets no control characters in UTF-8");
+  }
 }
 
 void check_screen(const Json& status, cli::ScreenSize size) {
