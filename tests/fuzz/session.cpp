@@ -276,15 +276,19 @@ class World {
     if (node_head_ == header().request_tail.load()) return;
     header().request_head.store(++node_head_);
     const auto code = static_cast<RequestCode>(message.code);
-    const std::uint64_t keys = message.args[1] >> 32, groups = message.args[2] >> 32;
+    // The node may have scribbled over the request itself.
+    constexpr std::uint64_t kMost = 512;
+    const std::uint64_t keys = std::min(message.args[1] >> 32, kMost);
+    const std::uint64_t groups = std::min(message.args[2] >> 32, kMost);
+    const std::uint64_t entries = std::min(message.args[1], kMost);
     std::uint64_t request_bytes = 0;
     std::vector<std::byte> body;
     if (code == RequestCode::kPutStart) {
       request_bytes = put_start_request_bytes(keys, groups, message.args[4] != 0);
       body = grants_of(input, keys);
     } else if (code == RequestCode::kPutCommit) {
-      request_bytes = put_commit_request_bytes(message.args[1]);
-      body.assign(message.args[1], static_cast<std::byte>(Outcome::kStored));
+      request_bytes = put_commit_request_bytes(entries);
+      body.assign(entries, static_cast<std::byte>(Outcome::kStored));
     } else if (code == RequestCode::kOpenNamespace) {
       request_bytes = message.args[0];
     } else if (code == RequestCode::kRemove) {
@@ -295,8 +299,9 @@ class World {
     message.body_offset += static_cast<std::uint32_t>(answer_offset(request_bytes));
     message.body_bytes = static_cast<std::uint32_t>(body.size());
     std::ranges::fill(message.args, 0);
-    if (!body.empty())
-      std::memcpy(channel().view().arena().data() + message.body_offset, body.data(), body.size());
+    const std::span<std::byte> arena = channel().view().arena();
+    if (message.body_offset <= arena.size() && body.size() <= arena.size() - message.body_offset)
+      std::ranges::copy(body, arena.begin() + message.body_offset);
     spoil(input, message);
     push(message);
   }
