@@ -32,6 +32,16 @@ std::string_view last_part(std::string_view name) {
   return dot == std::string_view::npos ? name : name.substr(dot + 1);
 }
 
+std::size_t length_difference(std::string_view a, std::string_view b) {
+  return std::max(a.size(), b.size()) - std::min(a.size(), b.size());
+}
+
+// distance() is never less.
+std::size_t least_distance(std::string_view name, std::string_view known) {
+  return std::min(length_difference(name, known),
+                  length_difference(last_part(name), last_part(known)) + 1);
+}
+
 // A wrong group costs one edit, however it is spelt.
 std::size_t distance(std::string_view name, std::string_view known) {
   const std::size_t whole = edits(name, known);
@@ -47,7 +57,9 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   std::size_t least = std::max<std::size_t>(1, last_part(name).size() / 3) + 1;
   std::size_t least_whole = 0;
   for (const std::string& one : known) {
+    if (least_distance(name, one) > least) continue;
     const std::size_t near = distance(name, one);
+    if (near > least) continue;
     const std::size_t whole = edits(name, one);
     if (near < least || (best != nullptr && near == least && whole < least_whole)) {
       least = near;
