@@ -1,66 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "copy/copy_bench.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <utility>
 
 #include "base/units.h"
+#include "copy/bench_memory.h"
 
 namespace orlop {
 namespace {
-
-Error system_error(const char* call) {
-  return {ErrorCode::kSystem, std::string(call) + ": " + std::strerror(errno)};
-}
-
-// One side of the copies: a private or a shared mapping, every page touched.
-class Side {
- public:
-  static Result<Side> create(std::size_t bytes, bool shared) {
-    int fd = -1;
-    if (shared) {
-      fd = ::memfd_create("orlop-copy-bench", MFD_CLOEXEC);
-      if (fd < 0) return std::unexpected(system_error("memfd_create"));
-      if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
-        const Error error = system_error("ftruncate");
-        ::close(fd);
-        return std::unexpected(error);
-      }
-    }
-    const int flags = shared ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
-    void* const mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
-    const Error error = mapped == MAP_FAILED ? system_error("mmap") : Error{};
-    if (fd >= 0) ::close(fd);  // the mapping keeps the memory
-    if (mapped == MAP_FAILED) return std::unexpected(error);
-    Side side(static_cast<std::byte*>(mapped), bytes);
-    side.fill();
-    return side;
-  }
-  Side(Side&& other) noexcept : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
-  Side& operator=(Side&&) = delete;
-  ~Side() {
-    if (data_ != nullptr) ::munmap(data_, bytes_);
-  }
-  std::byte* data() const { return data_; }
-
- private:
-  Side(std::byte* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
-  void fill() {
-    for (std::size_t i = 0; i + 8 <= bytes_; i += 8) {
-      const std::uint64_t word = i * 0x9e3779b97f4a7c15u;
-      std::memcpy(data_ + i, &word, 8);
-    }
-  }
-
-  std::byte* data_;
-  std::size_t bytes_;
-};
 
 // One direction over one set.
 struct Course {
@@ -179,9 +129,9 @@ Result<std::vector<CopyBenchRow>> run_copy_bench(const CopyBenchOptions& options
   const std::size_t cached_bytes = whole_values(options.cached_set_bytes, value_bytes);
   const std::size_t memory_bytes = whole_values(options.working_set_bytes, value_bytes);
   const std::size_t mapped_bytes = std::max(cached_bytes, memory_bytes);
-  const Result<Side> private_side = Side::create(mapped_bytes, false);
+  const Result<BenchMemory> private_side = BenchMemory::create(mapped_bytes, false);
   if (!private_side) return std::unexpected(private_side.error());
-  const Result<Side> shared_side = Side::create(mapped_bytes, true);
+  const Result<BenchMemory> shared_side = BenchMemory::create(mapped_bytes, true);
   if (!shared_side) return std::unexpected(shared_side.error());
 
   std::vector<CopyEngine> engines;
