@@ -2,6 +2,7 @@
 #include "cli/doctor_environment.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/units.h"
 #include "cli/report.h"
@@ -282,6 +283,9 @@ std::vector<Check> judge_environment(const Environment& environment) {
        {judge_huge_pages, judge_memlock, judge_open_files, judge_memory, judge_numa, judge_io_uring,
         judge_gpu, judge_copy, judge_container, judge_dev_shm, judge_socket}) {
     out.push_back(judge(environment));
+    if (judge != judge_gpu) continue;
+    std::ranges::move(judge_gpus(environment.gpus, environment.around_gpus),
+                      std::back_inserter(out));
   }
   return out;
 }

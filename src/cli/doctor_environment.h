@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The machine as Orlop needs it: measured (measure_environment, system calls and files) and judged
 // (judge_environment, pure). Check names: kernel, memory_files, fork_guard, pidfd, huge_pages,
-// memlock, open_files, memory, numa, io_uring, gpu, copy, container, dev_shm, socket.
+// memlock, open_files, memory, numa, io_uring, gpu (and doctor_gpu.h's), copy, container, dev_shm,
+// socket.
 #pragma once
 
 #include <sys/types.h>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "cli/doctor_check.h"
+#include "cli/doctor_gpu.h"
 #include "orlop/error.h"
 #include "platform/cuda_driver.h"
 #include "platform/kernel_features.h"
@@ -44,6 +46,8 @@ struct Environment {
   bool of_node = false;
   std::vector<int> numa_nodes;
   CudaDriver cuda;
+  std::vector<GpuFacts> gpus;  // one a device of a driver that works
+  GpuSurroundings around_gpus;
   std::string copy_kind;
   std::string copy_error;  // what is wrong with ORLOP_COPY and its kin; empty: nothing
   std::vector<std::string> container_signs;
@@ -54,7 +58,8 @@ struct Environment {
   NodeMemory node;
 };
 
-// keeper: 0 without a node. status: null without one. Loads the GPU driver, if there is one.
+// keeper: 0 without a node. status: null without one. Loads the GPU driver, if there is one, and
+// copies to and from its devices.
 Environment measure_environment(const std::string& socket, pid_t keeper,
                                 const nlohmann::ordered_json& status);
 std::vector<Check> judge_environment(const Environment& environment);

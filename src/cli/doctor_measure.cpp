@@ -4,6 +4,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <cstdlib>
+
 #include "cli/doctor_environment.h"
 #include "cli/status_fields.h"
 #include "copy/copy.h"
@@ -70,6 +72,21 @@ void measure_limits(pid_t keeper, Environment& out) {
   out.memory = measure_memory({.root = "", .process = out.of_node ? process : "self"});
 }
 
+GpuSurroundings surroundings(const Environment& environment) {
+  GpuSurroundings around;
+  around.node_here = numa_node_here();
+  if (environment.memory) around.lockable_bytes = environment.memory->lockable;
+  if (!environment.node.known) return around;
+  around.value_bytes = environment.node.value_bytes;
+  std::uint64_t most = 0;
+  for (const auto& [node, bytes] : environment.node.bytes_by_node) {
+    if (bytes <= most) continue;
+    most = bytes;
+    around.node_of_values = std::atoi(node.c_str());
+  }
+  return around;
+}
+
 }  // namespace
 
 Environment measure_environment(const std::string& socket, pid_t keeper, const Json& status) {
@@ -89,6 +106,8 @@ Environment measure_environment(const std::string& socket, pid_t keeper, const J
   environment.uid = ::geteuid();
   environment.socket = measure_socket(socket);
   environment.node = node_memory(status);
+  environment.around_gpus = surroundings(environment);
+  environment.gpus = measure_gpus(environment.cuda, environment.around_gpus);
   return environment;
 }
 

@@ -23,6 +23,7 @@ struct Functions {
   Status (*name)(char*, int, Device) = nullptr;
   Status (*attribute)(int*, int, Device) = nullptr;
   Status (*memory)(std::size_t*, Device) = nullptr;
+  Status (*pci)(char*, int, Device) = nullptr;
   Status (*error_text)(Status, const char**) = nullptr;
 };
 
@@ -38,6 +39,7 @@ bool load(void* library, Functions& f) {
          find(library, "cuDeviceGetName", f.name) &&
          find(library, "cuDeviceGetAttribute", f.attribute) &&
          find(library, "cuDeviceTotalMem_v2", f.memory) &&
+         find(library, "cuDeviceGetPCIBusId", f.pci) &&
          find(library, "cuGetErrorString", f.error_text);
 }
 
@@ -65,6 +67,9 @@ std::string read_device(const Functions& f, int index, CudaDevice& out) {
   if (const Status status = f.memory(&bytes, device)) {
     return failure(f, "cuDeviceTotalMem", status);
   }
+  std::array<char, 32> pci{};
+  if (f.pci(pci.data(), static_cast<int>(pci.size()) - 1, device) == 0)
+    out.pci_address = pci.data();
   out.name = name.data();
   out.memory_bytes = bytes;
   return {};

@@ -16,6 +16,7 @@ struct CudaDevice {
   std::string name;
   int compute_major = 0, compute_minor = 0;  // 9.0 of an H200
   std::uint64_t memory_bytes = 0;
+  std::string pci_address;  // "0000:1B:00.0"; empty: the driver does not tell
 };
 
 struct CudaDriver {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "platform/cuda_bandwidth.h"
+
 namespace orlop {
 namespace {
 
@@ -29,6 +31,23 @@ TEST(CudaDriver, Of_this_machine_is_consistent) {
     EXPECT_GT(device.compute_major, 0);
     EXPECT_GT(device.memory_bytes, 0u);
   }
+}
+
+TEST(CudaDriver, Bandwidth_without_a_driver_is_told_to_be_none) {
+  for (const char* library : {"liborlop-no-such-driver.so.1", "libm.so.6"}) {
+    const CudaBandwidth measured = measure_cuda_bandwidth(0, library);
+    EXPECT_FALSE(measured.registered);
+    EXPECT_EQ(measured.to_device_gb_s, 0);
+    EXPECT_EQ(measured.why, std::string(library) + " is no CUDA driver that can copy");
+  }
+}
+
+TEST(CudaDriver, Bandwidth_of_this_machine_is_measured_where_there_is_a_device) {
+  const CudaDriver driver = ask_cuda_driver();
+  const CudaBandwidth measured = measure_cuda_bandwidth(0);
+  const bool device = driver.works && !driver.devices.empty();
+  EXPECT_EQ(device, measured.why.empty()) << measured.why;
+  EXPECT_EQ(device, measured.to_device_gb_s > 0 && measured.from_device_gb_s > 0);
 }
 
 }  // namespace
