@@ -79,7 +79,11 @@ class Loader:
                 order, revision, since = self._waiting.popleft()
                 self._running = 1
             processor = time.thread_time()
-            end = self._load(order, revision, since)
+            try:
+                end = self._load(order, revision, since)
+            except Exception:  # the engine waits for an end, whatever becomes of the load
+                self._counters.add("exceptions", reason="load")
+                end = failed(order)
             self._counters.add("thread_seconds", time.thread_time() - processor)
             with self._change:
                 self._running = 0

@@ -149,6 +149,10 @@ class Engine:
     def namespace(self) -> Any:
         return self.offers._family.namespaces[0]
 
+    @property
+    def namespace_of_worker(self) -> Any:
+        return self.worker._worker._namespace(self.offers._family.revision)
+
     def page(self, block: int) -> bytes:
         """The bytes of a block in the engine's memory."""
         layers = self.worker._worker._loader._pages._layers

@@ -62,18 +62,27 @@ def test_policy_fail_ends_the_request_and_not_the_engine(engine, stored, monkeyp
 def test_pages_that_go_between_look_up_and_load_are_computed(engine, stored, monkeypatch):
     prompt, plain = stored
     loader, keys = engine.worker._worker._loader, engine.keys_of(prompt)
-    load = loader._load
+    load, removed = loader._load, []
 
     def too_late(order, revision, since):
-        assert engine.worker._client.remove(engine.namespace, keys[2:]) == 2
+        removed.append(engine.worker._client.remove(engine.namespace_of_worker, keys[2:]))
         return load(order, revision, since)
 
     monkeypatch.setattr(loader, "_load", too_late)
-    # The scheduler's pins would keep them readable: they are what this test takes away.
-    monkeypatch.setattr(engine.offers._scheduler._client, "get_transfer", None, raising=False)
     with engine.counted() as new:
         (output,) = engine.ask([prompt])
-    assert output.tokens == plain and new["loaded_pages"] == 2 and new["failed_pages"] == 2
+    assert removed == [2] and output.tokens == plain
+    assert new["loaded_pages"] == 2 and new["failed_pages"] == 2 and new["failed_loads:not_found"] == 1
+    monkeypatch.undo()
+    engine.assert_nothing_held()
+
+
+def test_a_loader_that_fails_in_an_unknown_way_is_a_miss(engine, stored, monkeypatch):
+    prompt, plain = stored
+    monkeypatch.setattr(engine.worker._worker._loader, "_load", None)
+    with engine.counted() as new:
+        (output,) = engine.ask([prompt])
+    assert output.tokens == plain and new["exceptions:load"] == 1
     monkeypatch.undo()
     engine.assert_nothing_held()
 

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What needs vLLM's classes but no running engine: options, refusals, keys, the interface."""
+
+import inspect
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from conftest import prompt_of
+from engine import sampling
+from vllm.config import KVTransferConfig
+from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1, KVConnectorRole
+from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
+from vllm.v1.kv_cache_interface import FullAttentionSpec
+from vllm.v1.request import Request
+
+from orlop.engine.reasons import Reason
+from orlop.vllm import OrlopConnector, identity
+from orlop.vllm.keys import RequestKeys
+from orlop.vllm.messages import LoadOrder, StepOrders, StepReport
+
+GOLDEN = Path(__file__).parent / "interface-0.32.0.txt"
+
+
+def configuration(**changed):
+    """The parts of vLLM's configuration that decide whether the adapter takes part."""
+    parts = {"speculative_config": None, "model_config": SimpleNamespace(runner_type="generate"),
+             "cache_config": SimpleNamespace(block_size=32, prefix_caching_hash_algo="sha256"),
+             "parallel_config": SimpleNamespace(world_size=1)}
+    return SimpleNamespace(**{**parts, **changed})
+
+
+def groups(*specs):
+    return SimpleNamespace(num_blocks=4, kv_cache_groups=[
+        SimpleNamespace(kv_cache_spec=one, layer_names=["l"]) for one in specs])
+
+
+@pytest.fixture
+def full():
+    import torch
+
+    return FullAttentionSpec(block_size=32, num_kv_heads=1, head_size=32, dtype=torch.float32)
+
+
+def connector(options, kv_cache, role, **changed):
+    transfer = KVTransferConfig(kv_connector="OrlopConnector", kv_role="kv_both",
+                                kv_load_failure_policy="recompute",
+                                kv_connector_extra_config=options)
+    return OrlopConnector(configuration(kv_transfer_config=transfer, **changed), role, kv_cache)
+
+
+@pytest.mark.parametrize("options", [
+    {"mode": "everything"}, {"sockets": "/x"}, {"min_hit_tokens": "many"}, {"socket": ["/x"]},
+    {"load_deadline": -1}, {"save": {}}])
+def test_hostile_options_turn_the_adapter_off_and_nothing_else(options, full, caplog):
+    for role in KVConnectorRole:
+        assert_off(connector(options, groups(full), role))
+    assert "orlop is off, the engine goes on without it" in caplog.text
+    assert next(iter(options)) in caplog.text
+
+
+def assert_off(one):
+    request = Request("r", prompt_of(1), sampling(1), None)
+    one.on_new_request(request)
+    assert one.get_num_new_matched_tokens(request, 0) == (0, False)
+    one.update_state_after_alloc(request, SimpleNamespace(get_block_ids=lambda: ([1],)), 0)
+    orders = one.build_connector_meta(SimpleNamespace())
+    assert orders == StepOrders()
+    one.register_kv_caches({})
+    assert one.get_handshake_metadata() is None
+    one.set_xfer_handshake_metadata_pp_aware({})
+    one.handle_preemptions(orders)
+    one.bind_connector_metadata(orders)
+    one.start_load_kv(None)
+    one.wait_for_save()
+    results = one.get_transfer_results(set())
+    assert not (results.finished_recving or results.failed_recving or results.finished_sending)
+    assert one.get_block_ids_with_load_errors() == set()
+    assert one.build_connector_worker_meta() is None
+    assert one.request_finished_all_groups(request, ([1],)) == (False, None)
+    assert not one.requires_kv_delivery and one.reset_cache() is True
+    one.shutdown()
+    assert any(name.startswith("refused") for name in one._counters.totals())
+
+
+class OtherSpec:
+    block_size = 32
+
+
+@pytest.mark.parametrize("change", ["two groups", "other kind", "eagle", "pooling", "context parallel",
+                                    "scales"])
+def test_configurations_that_are_not_understood_are_refused(full, change):
+    kv_cache, changed = groups(full), {}
+    if change == "two groups":
+        kv_cache = groups(full, full)
+    elif change == "other kind":
+        kv_cache = groups(OtherSpec())
+    elif change == "eagle":
+        changed = {"speculative_config": SimpleNamespace(method="eagle")}
+    elif change == "pooling":
+        changed = {"model_config": SimpleNamespace(runner_type="pooling")}
+    elif change == "context parallel":
+        changed = {"parallel_config": SimpleNamespace(decode_context_parallel_size=2)}
+    else:
+        changed = {"cache_config": SimpleNamespace(calculate_kv_scales=True)}
+    identity.check_configuration(configuration(), groups(full))
+    with pytest.raises(identity.Refused):
+        identity.check_configuration(configuration(**changed), kv_cache)
+    assert_off(connector({}, kv_cache, KVConnectorRole.SCHEDULER, **changed))
+
+
+def request_of(tokens, salt=None, algorithm=None, lora=None):
+    hasher = None
+    if algorithm is not None:
+        from vllm.utils.hashing import get_hash_fn_by_name
+
+        function = get_hash_fn_by_name(algorithm)
+        init_none_hash(function)
+        hasher = get_request_block_hasher(32, function)
+    return Request("r", tokens, sampling(4), None, cache_salt=salt, block_hasher=hasher,
+                   lora_request=lora)
+
+
+def test_own_chain_tells_salts_and_adapters_apart_and_grows_with_the_request():
+    def keys(**parts):
+        request = request_of(prompt_of(1, 100), **parts)
+        chain = RequestKeys(request, 32, engine_hashes=False)
+        assert chain.complete() == 3
+        return request, chain
+
+    request, chain = keys()
+    plain = chain.of(0, 3)
+    lora = [SimpleNamespace(lora_name=name, lora_path="/p", lora_int_id=1) for name in ("a", "b")]
+    others = [keys(salt="x")[1].of(0, 3), keys(lora=lora[0])[1].of(0, 3), keys(lora=lora[1])[1].of(0, 3)]
+    assert len({key for some in [plain, *others] for key in some}) == 12
+    request.append_output_token_ids([5] * 28)
+    assert chain.complete() == 4 and chain.of(0, 3) == plain and chain.of(3, 4) not in plain
+
+
+def test_engine_hashes_are_used_where_every_process_computes_the_same():
+    request = request_of(list(range(100)), algorithm="sha256_cbor")
+    keys = RequestKeys(request, 32, engine_hashes=True).of(0, 3)
+    assert keys[0].hex().startswith("30653d0f357fa985") and len(keys) == 3
+    for algorithm, shared in [("sha256", True), ("sha256_cbor", True), ("xxhash", False)]:
+        config = configuration(cache_config=SimpleNamespace(prefix_caching_hash_algo=algorithm))
+        assert identity.engine_hashes_are_keys(config) == shared
+        assert identity.key_spec(config, "chain").startswith(algorithm if shared else "chain")
+
+
+def test_another_hash_seed_is_another_namespace(monkeypatch):
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    plain = identity.key_spec(configuration(), "chain")
+    monkeypatch.setenv("PYTHONHASHSEED", "7")
+    assert identity.key_spec(configuration(), "chain") != plain
+
+
+def test_reports_of_ranks_add_up_to_the_worst():
+    a = StepReport({"r": (3, Reason.MISMATCH), "only a": (4, Reason.HIT)})
+    b = StepReport({"r": (1, Reason.NOT_FOUND)})
+    assert a.aggregate(b).ends == b.aggregate(a).ends == {
+        "r": (1, Reason.NOT_FOUND), "only a": (4, Reason.HIT)}
+
+
+def test_orders_survive_the_way_to_the_workers():
+    import pickle
+
+    orders = StepOrders([LoadOrder("r", [b"k"], [1], True)], [], [1, 2], True, "rev")
+    assert pickle.loads(pickle.dumps(orders)) == orders
+
+
+def interface():
+    """Every hook of the base class with its signature."""
+    lines = []
+    for name, member in sorted(vars(KVConnectorBase_V1).items()):
+        function = getattr(member, "__func__", member)
+        if inspect.isfunction(function) and (name == "__init__" or not name.startswith("_")):
+            lines.append(f"{name}({', '.join(inspect.signature(function).parameters)})")
+        elif isinstance(member, property):
+            lines.append(f"{name} (property)")
+    return lines
+
+
+def test_the_engines_interface_is_the_one_this_adapter_was_written_for():
+    assert interface() == GOLDEN.read_text().splitlines()
+
+
+def test_the_adapters_hooks_take_what_the_engine_passes():
+    for line in interface():
+        name = line.split("(")[0].split()[0]
+        own, base = getattr(OrlopConnector, name), getattr(KVConnectorBase_V1, name)
+        if callable(base) and name in vars(OrlopConnector):
+            assert list(inspect.signature(own).parameters) == list(inspect.signature(base).parameters)
