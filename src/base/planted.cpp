@@ -65,8 +65,14 @@ constexpr auto kNames = std::to_array<std::string_view>({
     "lost_touches_uncounted",
     "chunk_bit_not_set",
     "stream_without_fence",
+    "free_page_pinned",
+    "given_up_as_ready",
+    "left_local_ready",
+    "victim_left_hidden",
+    "waiting_deadline_forgotten",
+    "reclaim_not_said",
 });
-static_assert(kNames.size() == static_cast<std::size_t>(PlantedBug::kStreamWithoutFence) + 1,
+static_assert(kNames.size() == static_cast<std::size_t>(PlantedBug::kReclaimNotSaid) + 1,
               "every bug has a name");
 
 constexpr auto kAll = [] {

@@ -67,6 +67,12 @@ enum class PlantedBug {
   kLostTouchesUncounted,       // touch ring: what was overwritten is nowhere counted
   kChunkBitNotSet,             // ledger: pins in a chunk whose bit is clear
   kStreamWithoutFence,         // copy: no sfence after non-temporal stores
+  kFreePagePinned,             // pin: a slot that is no longer readable passes
+  kGivenUpAsReady,             // abort: a slot that is given up becomes readable instead of free
+  kLeftLocalReady,             // commit: the step of a group ends at LocalReady
+  kVictimLeftHidden,           // evict: a victim that turns out pinned is not restored
+  kWaitingDeadlineForgotten,   // waiting: nobody wakes for a put's budget
+  kReclaimNotSaid,             // reclaim: the channel does not say that it is reclaimed
 };
 
 // Every bug but kNone, in the order of the enum. A new bug also goes into planted.cpp.

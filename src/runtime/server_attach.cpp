@@ -406,6 +406,9 @@ void ServerLoop::execute_one(fx::Close& effect) {
 }
 
 void ServerLoop::execute_one(fx::DropHeld& effect) {
+  CHECK(held_.has_value(), "what is dropped was held a moment ago");
+  segment::ChannelView::over(held_->files.mapping.span(), held_->geometry)
+      .mark_reclaimed(effect.client);
   tell_keeper(protocol::encode(protocol::DropFrame{effect.client}));
 }
 

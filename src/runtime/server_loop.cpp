@@ -72,7 +72,11 @@ Result<void> ServerLoop::start_machine() {
 
 Result<void> ServerLoop::adopt_clients() {
   std::vector<protocol::AttachMachine::Known> known;
+  const std::vector<ClientId>& reclaimed = start_report_.recovery.reclaimed;
   for (HandedOverChannel& channel : handed_over_) {
+    // Its keeper died before it heard that (start_watching() says it again); nobody has it mapped
+    // who may use it.
+    if (std::ranges::find(reclaimed, channel.frame.client) != reclaimed.end()) continue;
     auto client = std::make_unique<ServedClient>();
     client->id = channel.frame.client;
     client->name = channel.frame.name;
@@ -104,6 +108,8 @@ Result<void> ServerLoop::start_watching() {
     if (!added) return added;
   }
   listen_again();
+  for (const ClientId client : start_report_.recovery.reclaimed)
+    tell_keeper(protocol::encode(protocol::DropFrame{client}));
   auto told = keeper_.send(protocol::encode_bare(FrameKind::kServing));
   PAUSE_POINT(kServerServing);
   return told;

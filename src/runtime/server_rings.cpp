@@ -107,8 +107,8 @@ Result<void> ServerLoop::handle(ServedClient& client, const RingMessage& message
 // Carries out what the machine wants and empties effects_. Clients are closed and let go of after
 // the round only, so that nobody's list changes under him.
 void ServerLoop::settle() {
-  // The keeper hears of a reclaimed channel before its client reads "detached": a kill between the
-  // two would else leave the channel held for as long as that process lives, and nobody resumes it.
+  // The keeper hears of it first, so that who reads "detached" finds no trace of itself there. (If
+  // it dies before, the channel's own word tells the server after the next keeper.)
   for (const auto& effect : effects_.reclaimed)
     tell_keeper(protocol::encode(protocol::DropFrame{effect.client}));
   PAUSE_POINT(kServerStepped);

@@ -112,4 +112,12 @@ Result<ChannelView> ChannelView::open(std::span<std::byte> span, const ChannelGe
   return view;
 }
 
+void ChannelView::mark_reclaimed(ClientId client) const {
+  header_->reclaimed.store(kReclaimedMark ^ client.value, std::memory_order_release);
+}
+
+bool ChannelView::reclaimed(ClientId client) const {
+  return header_->reclaimed.load(std::memory_order_acquire) == (kReclaimedMark ^ client.value);
+}
+
 }  // namespace orlop::segment

@@ -5,10 +5,10 @@
 //   touch ring | missed ring | plans
 //
 // Ownership: the client writes everything but the response ring's cells and tail, the answers in
-// the arena, and the request ring's head. The node never writes the `plans` part: a late answer
-// must not become somebody's value_ptrs[].
-// The node trusts nothing in it: it copies before it validates, uses its own copy of the geometry
-// (ChannelGeometry it created the channel with), and masks every index.
+// the arena, the request ring's head, and the word that says that it is reclaimed. The node never
+// writes the `plans` part: a late answer must not become somebody's value_ptrs[]. The node trusts
+// nothing in it: it copies before it validates, uses its own copy of the geometry (ChannelGeometry
+// it created the channel with), and masks every index.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +23,10 @@
 
 namespace orlop::segment {
 
-inline constexpr std::uint64_t kChannelMagic = 0x31484350'4f4c524fULL;  // "ORLOPCH1"
-inline constexpr std::uint32_t kRingCells = 256;                        // power of two, both rings
-inline constexpr std::uint32_t kCellsPerChunk = 64;                     // ledger cells per chunk
+inline constexpr std::uint64_t kChannelMagic = 0x31484350'4f4c524fULL;   // "ORLOPCH1"
+inline constexpr std::uint64_t kReclaimedMark = 0x454e4f47'4f4c524fULL;  // "ORLOGONE"
+inline constexpr std::uint32_t kRingCells = 256;                         // power of two, both rings
+inline constexpr std::uint32_t kCellsPerChunk = 64;                      // ledger cells per chunk
 inline constexpr std::uint32_t kDefaultLedgerCells = 1'000'000;
 inline constexpr std::uint32_t kDefaultTouchCells = 65'536;  // power of two
 // A sample of the keys that gets missed. The node drains a bounded part of it wherever it drains
@@ -97,6 +98,7 @@ struct ChannelHeader {
   // Written by the node.
   alignas(64) Atomic<std::uint32_t> request_head;
   alignas(64) Atomic<std::uint32_t> response_tail;
+  Atomic<std::uint64_t> reclaimed;  // kReclaimedMark ^ client id: ChannelView::mark_reclaimed()
 };
 static_assert(sizeof(ChannelHeader) <= kPageBytes);
 
@@ -113,6 +115,14 @@ class ChannelView {
   // The client: over(), and magic and ABI are as format() wrote them. The geometry comes from the
   // attach answer, not from the span.
   static Result<ChannelView> open(std::span<std::byte> span, const ChannelGeometry& geometry);
+
+  // Nothing is left of the client in the node; its channel is given back as soon as the keeper has
+  // heard it. Said here as well because the keeper may die first: its successor still holds the
+  // channel, and the server after this one finds out by the word. A client that forges its own
+  // loses its pins at the next restart, as by a detach; 64 bits, so that a scribble does not do the
+  // same.
+  void mark_reclaimed(ClientId client) const;
+  bool reclaimed(ClientId client) const;
 
   ChannelHeader& header() const { return *header_; }
   ClientReport& report() const { return *report_; }

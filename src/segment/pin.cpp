@@ -135,7 +135,7 @@ bool recheck(const ControlArea& area, const KeyId& key, NamespaceIndex ns, Pinne
   // Acquire: the fields of this generation are visible; the full fence before came after our cell.
   const SlotWord w = row.load_word();
   if (w.generation != out.generation && !PLANTED(kGenerationNotCompared)) return false;
-  if (!w.readable()) return false;
+  if (!w.readable() && !PLANTED(kFreePagePinned)) return false;
   if (!row.has_identity(key, ns) && !PLANTED(kIdentityNotRechecked)) return false;
   out.value_len = row.load_value_len();
   out.checksum = row.load_checksum();

@@ -184,6 +184,9 @@ Report expect_clean(const char* name, Program& program, const Limits& limits) {
   Report report = measured(name, program, limits);
   EXPECT_TRUE(report.finding.has_value() || report.complete)
       << name << ": more than " << limits.max_schedules << " schedules";
+  EXPECT_TRUE(report.finding.has_value() || report.schedules >= limits.at_least)
+      << name << ": " << report.schedules << " schedules, at least " << limits.at_least
+      << " were explored when this was written; what is no longer reached?";
   if (report.finding) {
     ADD_FAILURE() << name << ": " << report.finding->what;
     expect_replays(program, *report.finding, true);

@@ -148,23 +148,25 @@ class Group : public Program {
 
 TEST(GroupExplorer, Two_readers_and_eviction_are_clean) {
   Group program({.readers = 2});
-  expect_clean("group: two readers, evict, put another", program, {.budget = 2});
+  expect_clean("group: two readers, evict, put another", program,
+               {.budget = 2, .at_least = 20'000});
 }
 
 TEST(GroupExplorer, Node_abandoned_anywhere_then_recovery_is_clean) {
   Group program({.readers = 1, .node_may_die = true});
-  expect_clean("group: reader, node dies, next server", program, {.budget = 2});
+  expect_clean("group: reader, node dies, next server", program, {.budget = 2, .at_least = 25'000});
 }
 
 TEST(GroupExplorer, Pins_outlive_a_node_abandoned_anywhere) {
   Group program({.readers = 1, .node_may_die = true, .reader_keeps_pins = true});
-  expect_clean("group: pins kept, node dies, next server", program, {.budget = 2});
+  expect_clean("group: pins kept, node dies, next server", program,
+               {.budget = 2, .at_least = 20'000});
 }
 
 TEST(GroupExplorer, Two_readers_and_a_dying_node_are_clean) {
   Group program({.readers = 2, .node_may_die = true, .reader_keeps_pins = true});
   expect_clean("group: two readers, node dies, next server", program,
-               {.budget = 1, .random_walks = 20'000});
+               {.budget = 1, .random_walks = 20'000, .at_least = 27'000});
 }
 
 TEST(GroupExplorer, Node_and_writer_abandoned_anywhere_leave_nothing_prepared) {

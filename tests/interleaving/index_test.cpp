@@ -310,7 +310,7 @@ TEST(IndexExplorer, Two_growths_stay_within_the_retries) {
 
 TEST(IndexExplorer, Probe_and_pin_during_growth_are_clean) {
   ComesAndGoes program;
-  expect_clean("index: probe and pin during growth", program);
+  expect_clean("index: probe and pin during growth", program, {.at_least = 40'000});
 }
 
 TEST(IndexExplorer, Answered_key_is_found_beside_a_full_bucket) {
@@ -320,12 +320,13 @@ TEST(IndexExplorer, Answered_key_is_found_beside_a_full_bucket) {
 
 TEST(IndexExplorer, Writer_abandoned_anywhere_then_rebuild_loses_no_key) {
   WriterDies program(1);
-  expect_clean("index: writer dies, rebuild", program, {.budget = 2});
+  expect_clean("index: writer dies, rebuild", program, {.budget = 2, .at_least = 14'000});
 }
 
 TEST(IndexExplorer, Writer_abandoned_in_the_second_growth_loses_no_key) {
   WriterDies program(2);
-  expect_clean("index: writer dies in two growths", program, {.budget = 1, .random_walks = 20'000});
+  expect_clean("index: writer dies in two growths", program,
+               {.budget = 1, .random_walks = 20'000, .at_least = 20'000});
 }
 
 TEST(IndexExplorer, Index_not_looked_up_again_is_found) {

@@ -94,7 +94,7 @@ TEST(PinExplorer, Eviction_without_reuse_is_clean) {
 
 TEST(PinExplorer, Reuse_for_another_key_is_clean) {
   PinAgainstEviction program(Then::kPutAnother);
-  expect_clean("pin, evict, put another", program, {.budget = 4});
+  expect_clean("pin, evict, put another", program, {.budget = 4, .at_least = 8'000});
 }
 
 TEST(PinExplorer, Reuse_for_the_same_key_is_clean) {
@@ -109,7 +109,7 @@ TEST(PinExplorer, Reuse_for_the_same_key_and_then_another_is_clean) {
 
 TEST(PinExplorer, Batch_of_two_is_clean) {
   PinAgainstEviction program(Then::kPutAnother, 2);
-  expect_clean("pin two, evict one, put another", program);
+  expect_clean("pin two, evict one, put another", program, {.at_least = 18'000});
 }
 
 TEST(PinExplorer, Identity_not_rechecked_is_found) {
@@ -120,6 +120,11 @@ TEST(PinExplorer, Identity_not_rechecked_is_found) {
 TEST(PinExplorer, Generation_not_compared_is_found) {
   PinAgainstEviction program(Then::kPutSameThenAnother);
   expect_found("generation not compared", program, PlantedBug::kGenerationNotCompared);
+}
+
+TEST(PinExplorer, Free_page_pinned_is_found) {
+  PinAgainstEviction program(Then::kLeaveFree);
+  expect_found("free page pinned", program, PlantedBug::kFreePagePinned);
 }
 
 TEST(PinExplorer, Fence_missing_is_found) {

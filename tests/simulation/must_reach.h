@@ -25,6 +25,7 @@ inline constexpr auto kMustBeReached = std::to_array<std::string_view>({
     "late_put_start_aborted",
     "plan_waits_for_its_copies",
     "recovery drops a group with a missing member",
+    "recovery meets a reclaimed channel",
     "recovery meets a torn row",
     "sim: a busy client is preempted",
     "sim: a changing part of the header is damaged",

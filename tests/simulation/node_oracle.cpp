@@ -108,8 +108,8 @@ void check_node(World& world) {
   const Unobserved quiet;
   const Table table = count(world);
   const protocol::NodeGauges gauges = node->gauges(world.now);
+  check_victims(world, table, *node, gauges);  // first: what it says is said by gauges more vaguely
   check_gauges(world, table, gauges);
-  check_victims(world, table, *node, gauges);
   check_caps(world, table, gauges);
   world.segment().slots.check_groups();
   world.segment().slots.check_published();

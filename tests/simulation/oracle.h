@@ -14,7 +14,7 @@ enum class Oracle : std::uint8_t {
   kBytes,     // a readable value has exactly the bytes of its key and namespace
   kV1,        // a stored answer means readable at once
   kV2,        // nothing is visible whose commit its writer has not posted
-  kV3,        // Committed and the eviction policy agree
+  kV3,        // what is readable is Committed after the step, and once
   kG5,        // what a read does not return is not pinned
   kS2,        // a slot is reused only when no pin, writer or copy of its generation exists
   kS4,        // what was chosen as victim ends freed or restored

@@ -27,6 +27,7 @@ constexpr std::array kFoundElsewhere = {
     PlantedBug::kFenceMissing,
     PlantedBug::kIdentityNotRechecked,
     PlantedBug::kGenerationNotCompared,
+    PlantedBug::kFreePagePinned,
     PlantedBug::kWakerWithoutFence,
     PlantedBug::kSleeperLooksFirst,
     PlantedBug::kRingTailBeforeMessage,

@@ -42,7 +42,7 @@ void QuietPhase::cap_is_right() {
   const std::uint64_t bytes = world_.segment().area().geometry().value_bytes();
   const std::uint64_t asked = world_.options.node.max_pinned_bytes;
   const std::uint64_t most = asked != 0 ? asked : bytes / 4;
-  const std::uint64_t attached = world_.clients.size() + world_.keeper->lost_drops().size();
+  const std::uint64_t attached = world_.clients.size();
   const std::uint64_t right = pinned < bytes / 2 ? most : std::min(most, bytes / 2 / attached);
   const std::uint64_t cap = world_.segment().area().header().pin_cap_bytes.load();
   SOMETIMES(right < most, "sim: the pin cap is lowered");

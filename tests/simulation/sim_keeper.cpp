@@ -45,12 +45,10 @@ void SimKeeper::kill() {
 }
 
 // Frames that it had not read are gone with its socket.
-void SimKeeper::lose_drops() {
-  while (const std::optional<Packet> packet = link_->to_keeper.receive(kNever)) {
-    if (protocol::frame_kind(packet->frame).value() != FrameKind::kDrop) continue;
-    SOMETIMES(true, "sim: a drop is lost with its keeper");
-    lost_drops_.insert(decode<DropFrame>(packet->frame).value().client);
-  }
+void SimKeeper::lose_frames() {
+  while (const std::optional<Packet> packet = link_->to_keeper.receive(kNever))
+    SOMETIMES(protocol::frame_kind(packet->frame).value() == FrameKind::kDrop,
+              "sim: a drop is lost with its keeper");
 }
 
 void SimKeeper::follow() {
@@ -76,7 +74,6 @@ void SimKeeper::follow() {
   for (const std::string& name : adoption->leftover) store_.names.erase(name);
   for (const protocol::HandOverFrame& client : store_.ledger->clients)
     held_[client.client] = store_.channels.at(client.client);
-  std::erase_if(lost_drops_, [this](ClientId client) { return !machine_->holds(client); });
 }
 
 // The first one at the start of the world.
@@ -84,7 +81,6 @@ void SimKeeper::begin_segment() {
   if (machine_) world_.begin_segment();
   machine_.emplace(world_.segment().id, world_.options.store);
   held_.clear();
-  lost_drops_.clear();
   store_ = {};
   store_.ledger = machine_->ledger();
   for (const auto name :
@@ -156,13 +152,10 @@ void SimKeeper::handle(const Packet& packet) {
     case FrameKind::kDrop: {
       const ClientId client = decode<DropFrame>(packet.frame).value().client;
       world_.note("keeper drops client " + std::to_string(client.value));
-      lost_drops_.erase(client);
       const protocol::KeeperEffects effects = machine_->drop(client);
       if (effects.empty())
         world_.verdict.broken(Oracle::kAttach, "the server drops a client twice");
-      perform(effects);
-      if (dead_) lost_drops_.insert(client);  // killed in it, maybe before that was written down
-      return;
+      return perform(effects);
     }
     case FrameKind::kServing:
       return perform(machine_->serving());
@@ -180,7 +173,7 @@ void SimKeeper::bury_server() {
   world_.segment().slots.server_died(server_->serving());
   world_.note("keeper saw the end of the server");
   server_.reset();
-  if (dead_) lose_drops();
+  if (dead_) lose_frames();
   link_.reset();
   start_at_ = world_.now + world_.rng.uniform(20 * kNsPerMs);
   if (dead_) return;

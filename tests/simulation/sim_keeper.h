@@ -26,9 +26,6 @@ class SimKeeper {
   void step_server();
 
   bool holds(ClientId client) const { return machine_->holds(client); }
-  // Clients that are gone and held all the same: the server's word was lost with a keeper. Until
-  // the proof of their death.
-  const std::set<ClientId>& lost_drops() const { return lost_drops_; }
   std::size_t held() const { return machine_->held(); }
   SimServer* server() { return server_.get(); }
   bool serving() const { return server_ && server_->serving(); }
@@ -41,7 +38,7 @@ class SimKeeper {
     std::optional<protocol::LedgerFrame> ledger;
   };
   void kill();
-  void lose_drops();
+  void lose_frames();
   void follow();
   void begin_segment();
   void perform(const protocol::KeeperEffects& effects);
@@ -57,7 +54,6 @@ class SimKeeper {
   World& world_;
   std::optional<protocol::KeeperMachine> machine_;
   Store store_;
-  std::set<ClientId> lost_drops_;
   bool dead_ = false;  // killed; the next one comes when its server is dead too
   std::map<ClientId, Descriptors> held_;
   std::shared_ptr<KeeperLink> link_;

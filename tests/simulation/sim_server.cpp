@@ -160,6 +160,7 @@ void SimServer::handle_keeper_frame(const Packet& packet) {
       return recover();
     case FrameKind::kHeld: {
       const auto held = decode<protocol::HeldFrame>(packet.frame).value();
+      my_->held = my_->asked.at(held.attach).made;
       apply(my_->attach->held(held));
       my_->asked.erase(held.attach);
       return;
@@ -173,13 +174,11 @@ void SimServer::recover() {
   CHECK(my_->handed_over.size() == my_->hello->channels);
   const segment::Geometry& geometry = world_.segment().memory.geometry;
   std::vector<NodeMachine::HandedOver> channels;
-  std::vector<protocol::AttachMachine::Known> known;
   for (const auto& [frame, held] : my_->handed_over) {
     const auto view = segment::ChannelView::over(held.channel->span(), held.channel->geometry);
     channels.push_back({frame.client, view, frame.name});
-    known.push_back({frame.client, frame.nonce, frame.pid});
-    my_->clients[frame.client] = ClientEnd{.held = held, .channel = view};
   }
+  protocol::RecoveryReport report;
   const Incarnation incarnation = my_->hello->incarnation;
   if (my_->hello->cold) {
     const auto area = segment::ControlArea::format(world_.segment().memory.control_span(), geometry,
@@ -187,21 +186,36 @@ void SimServer::recover() {
     world_.segment().slots.area_formatted();
     my_->node = NodeMachine::cold(area, world_.options.node, incarnation, world_.now).value();
   } else {
-    recover_warm(std::move(channels));
+    recover_warm(std::move(channels), report);
     if (!my_->node) return;
   }
-  my_->attach = std::make_unique<protocol::AttachMachine>(my_->hello->segment, known);
+  adopt_clients(report.reclaimed);
   serving_ = true;
   send_to_keeper({protocol::encode_bare(FrameKind::kServing), {}});
   world_.note("server serves");
 }
 
-void SimServer::recover_warm(std::vector<NodeMachine::HandedOver> channels) {
+void SimServer::adopt_clients(const std::vector<ClientId>& reclaimed) {
+  std::vector<protocol::AttachMachine::Known> known;
+  for (const auto& [frame, held] : my_->handed_over) {
+    if (std::ranges::find(reclaimed, frame.client) != reclaimed.end()) {
+      world_.note("server drops client " + std::to_string(frame.client.value) + " again");
+      send_to_keeper({encode(protocol::DropFrame{frame.client}), {}});
+      continue;
+    }
+    known.push_back({frame.client, frame.nonce, frame.pid});
+    const auto view = segment::ChannelView::over(held.channel->span(), held.channel->geometry);
+    my_->clients[frame.client] = ClientEnd{.held = held, .channel = view};
+  }
+  my_->attach = std::make_unique<protocol::AttachMachine>(my_->hello->segment, known);
+}
+
+void SimServer::recover_warm(std::vector<NodeMachine::HandedOver> channels,
+                             protocol::RecoveryReport& report) {
   const auto area = segment::ControlArea::open(world_.segment().memory.control_span());
   if (!area) return refuse_segment(area.error());
   if (world_.segment().header_damaged)
     world_.verdict.broken(Oracle::kRestart, "a server starts on a damaged header");
-  protocol::RecoveryReport report;
   auto node = NodeMachine::recover(*area, world_.options.node, my_->hello->incarnation,
                                    std::move(channels), world_.now, &report);
   if (!node) {
@@ -233,12 +247,10 @@ void SimServer::feed(const protocol::NodeEvent& happened) {
 }
 
 void SimServer::apply(NodeEffects& effects) {
-  // Before the answer of a detach: else a kill between the two leaves a channel in the keeper that
-  // no living instance knows of, for as long as the process lives.
-  for (const protocol::ChannelReclaimed& reclaimed : effects.reclaimed) {
+  // Waits in the queue, as for a socket that is full: a kill before it is sent leaves the channel
+  // to the next server, which knows by the channel's own word that nobody uses it.
+  for (const protocol::ChannelReclaimed& reclaimed : effects.reclaimed)
     send_to_keeper({encode(protocol::DropFrame{reclaimed.client}), {}});
-    flush_to_keeper();
-  }
   std::vector<ClientId> answered;
   for (const protocol::NodeAnswer& answer : effects.answers) {
     if ((answer.request.value & kForged) != 0) {
@@ -290,6 +302,7 @@ void SimServer::poll_deaths() {
     if (!end.death_told) {
       end.death_told = true;
       end.fork_close_told = !fork_open;
+      end.rings.reset();  // the product's driver reads nothing of a dead client either
       SOMETIMES(fork_open, "sim: a forked child outlived its parent");
       feed(event::ClientDied{client, fork_open});
     } else if (!fork_open && !end.fork_close_told) {

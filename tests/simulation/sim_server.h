@@ -72,6 +72,7 @@ class SimServer {
     std::map<protocol::ConnectionId, std::shared_ptr<Socket>> sockets;
     std::map<protocol::ConnectionId, Descriptors> fork_pipes;  // came with the first frame
     std::map<std::uint64_t, Asked> asked;                      // by attach number
+    Descriptors held;  // what the kHeld that is being handled is about
     std::map<ClientId, ClientEnd> clients;
     std::deque<Packet> to_keeper;
     std::vector<VerifyJob> verify;
@@ -86,7 +87,9 @@ class SimServer {
   void read_keeper();
   void handle_keeper_frame(const Packet& packet);
   void recover();
-  void recover_warm(std::vector<protocol::NodeMachine::HandedOver> channels);
+  void recover_warm(std::vector<protocol::NodeMachine::HandedOver> channels,
+                    protocol::RecoveryReport& report);
+  void adopt_clients(const std::vector<ClientId>& reclaimed);
   void refuse_segment(const Error& error);
   void send_to_keeper(Packet packet);
   void flush_to_keeper();

@@ -142,6 +142,8 @@ void SimServer::apply_one(const effect::Close& wanted) {
 }
 
 void SimServer::apply_one(const effect::DropHeld& wanted) {
+  const ChannelMemory& memory = *my_->held.channel;
+  segment::ChannelView::over(memory.span(), memory.geometry).mark_reclaimed(wanted.client);
   send_to_keeper({encode(protocol::DropFrame{wanted.client}), {}});
 }
 

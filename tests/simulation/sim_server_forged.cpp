@@ -90,7 +90,10 @@ void SimServer::check_commit(const event::PutCommit& asked, const protocol::Node
       const segment::IndexHit hit =
           segment::index_find(world_.segment().area(), world_.segment().area().index_word(),
                               row.load_key(), row.load_ns());
-      if (word.state != segment::SlotState::kCommitted || hit.slot != slot)
+      if (word.state != segment::SlotState::kCommitted)
+        world_.verdict.broken(Oracle::kV3, "commit: stored, but slot " +
+                                               std::to_string(slot.value) + " is not Committed");
+      if (hit.slot != slot)
         world_.verdict.broken(Oracle::kV1, "commit: stored, but slot " +
                                                std::to_string(slot.value) + " is not to be found");
     }

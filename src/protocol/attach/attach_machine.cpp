@@ -96,18 +96,14 @@ void AttachMachine::first_frame(ConnectionId id, Connection& connection,
 
 void AttachMachine::attach(ConnectionId id, Connection& connection, const AttachFrame& frame,
                            AttachEffects& effects) {
-  for (auto& [client, known] : clients_) {
-    if (known.nonce != frame.nonce || known.forgotten) continue;
-    if (known.pid != connection.peer.pid) {
+  for (const auto& [client, known] : clients_) {
+    if (known.nonce == frame.nonce && !known.forgotten && known.pid != connection.peer.pid) {
       return refuse(id, ErrorCode::kRefused,
                     "another process attached with this nonce; a forked child needs a new client",
                     effects);
     }
-    take_over(client, effects);
-    known.forgotten = true;
-    effects.emplace_back(fx::Forget{client});
-    break;
   }
+  forget_others(frame.nonce, {}, effects);
   for (auto& [number, hold] : holds_) {
     if (hold.nonce == frame.nonce && hold.connection) {
       // The older attempt of the same instance: its answer must not go to a socket nobody reads.
@@ -154,11 +150,23 @@ void AttachMachine::resume(ConnectionId id, Connection& connection, ResumeFrame&
                       std::to_string(connection.peer.pid),
                   effects);
   }
+  forget_others(frame.nonce, frame.client, effects);
   take_over(frame.client, effects);
   known->second.connection = id;
   connection.state = Attached{frame.client};
   ++attached_;
   effects.emplace_back(fx::Resume{id, std::move(frame)});
+}
+
+// An instance has one channel. What else is known under its nonce it never received: a server that
+// asked the keeper to hold two in turn may have died before it could drop the first.
+void AttachMachine::forget_others(std::uint64_t nonce, ClientId own, AttachEffects& effects) {
+  for (auto& [client, known] : clients_) {
+    if (known.nonce != nonce || known.forgotten || client == own) continue;
+    take_over(client, effects);
+    known.forgotten = true;
+    effects.emplace_back(fx::Forget{client});
+  }
 }
 
 // An older connection of the client is over.

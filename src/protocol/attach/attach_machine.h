@@ -24,6 +24,8 @@
 // death was served). Then the newest connection wins: an older one is closed first.
 //   * Attach from a known instance says that it never received its channel (a server died between
 //     keeper and client, or the packet was cut): that client is forgotten, a new one is made.
+//   * An instance has one channel: whatever else is known under its nonce is forgotten at its
+//     attach or resume (a server may die with two holds of one instance at the keeper).
 //   * Resume names segment, client and nonce; the server may touch its rings again from then on.
 //
 // Codes of refusals, for the library: kAbiMismatch (do not retry), kInvalidArgument (a bug),
@@ -177,6 +179,7 @@ class AttachMachine {
   void resume(ConnectionId id, Connection& connection, ResumeFrame&& frame, AttachEffects& effects);
   void admit(ConnectionId id, Connection& connection, ClientId client, const Hold& hold,
              AttachEffects& effects);
+  void forget_others(std::uint64_t nonce, ClientId own, AttachEffects& effects);
   void take_over(ClientId client, AttachEffects& effects);
   void leave(ConnectionId id, AttachEffects& effects);
   void refuse(ConnectionId id, ErrorCode code, std::string text, AttachEffects& effects);

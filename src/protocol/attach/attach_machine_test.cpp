@@ -188,6 +188,29 @@ TEST_F(AttachMachineTest, Attach_of_known_instance_forgets_the_old_client_once) 
             ErrorCode::kClosed);
 }
 
+// A server asked for two in turn and died before it could drop the first (simulation seed
+// 50004998).
+TEST_F(AttachMachineTest, Attach_forgets_all_that_is_known_under_its_nonce) {
+  AttachMachine machine(kSegment, {{ClientId{4}, 77, kPid}, {ClientId{5}, 77, kPid}});
+  machine.connected(kOne, {kPid, {}}, 0);
+  const auto effects = machine.frame(kOne, attach_bytes(), 1, 0);
+  ASSERT_EQ(effects.size(), 3u);
+  EXPECT_EQ(effect<fx::Forget>(effects, 0)->client, ClientId{4});
+  EXPECT_EQ(effect<fx::Forget>(effects, 1)->client, ClientId{5});
+}
+
+TEST_F(AttachMachineTest, Resume_forgets_what_else_is_known_under_its_nonce) {
+  AttachMachine machine(
+      kSegment, {{ClientId{4}, 77, kPid}, {ClientId{5}, 77, kPid}, {ClientId{6}, 78, kPid}});
+  machine.connected(kOne, {kPid, {}}, 0);
+  const auto effects = machine.frame(kOne, resume_bytes(ClientId{5}), 1, 0);
+  ASSERT_EQ(effects.size(), 2u);
+  EXPECT_EQ(effect<fx::Forget>(effects, 0)->client, ClientId{4});
+  EXPECT_EQ(effect<fx::Resume>(effects, 1)->frame.client, ClientId{5});
+  machine.reclaimed(ClientId{4});
+  EXPECT_EQ(machine.known(), 2u);
+}
+
 TEST_F(AttachMachineTest, Attach_with_a_nonce_of_another_process_refused) {
   AttachMachine machine(kSegment, {{ClientId{4}, 77, kPid}});
   machine.connected(kOne, {kPid + 1, {}}, 0);

@@ -95,6 +95,8 @@ void Node::reclaim(ClientRecord& client, NodeEffects& effects) {
   free_prepared_of(client, {});
   CHECK(client.prepared_slots == 0 && client.open_puts == 0);
   const ClientId id = client.id;
+  // After all else: a kill before it leaves a client that the next server knows as usual.
+  if (!PLANTED(kReclaimNotSaid)) client.channel.mark_reclaimed(id);
   clients_.erase(id);
   effects.reclaimed.push_back({id});
   // What it pinned may leave now.

@@ -211,7 +211,7 @@ void Node::make_readable(std::span<const CommitEntry> entries, PutRecord& put, M
     resident_bytes_ += put.slot_bytes;
     counters_.commit_bytes += row.load_value_len();
   }
-  for (std::size_t i = members; i-- > 0;) {
+  for (std::size_t i = PLANTED(kLeftLocalReady) ? 0 : members; i-- > 0;) {
     const SlotWord word = word_of(group_members_[i]);
     store_word(group_members_[i], word, {word.generation, SlotState::kCommitted, 0, word.recency});
   }

@@ -68,7 +68,7 @@ bool Node::settle(Victim& victim) {
         return !found_bits_.test(member);
       });
     }
-    restore_group(group_members_);
+    if (!PLANTED(kVictimLeftHidden)) restore_group(group_members_);
     policy_->restored_pinned(std::move(victim));
     mark_pinned(leader);
   } else if (policy_->has_resident_children(victim)) {

@@ -142,6 +142,7 @@ MonoNs Node::earliest_waiting_deadline() const {
 
 MonoNs Node::next_deadline() const {
   if (waiting_.empty()) return maintenance_at_;
+  if (PLANTED(kWaitingDeadlineForgotten)) return std::min(maintenance_at_, next_claim_scan_);
   return std::min({maintenance_at_, next_claim_scan_, earliest_waiting_deadline()});
 }
 

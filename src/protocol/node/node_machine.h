@@ -243,6 +243,9 @@ struct NodeGauges {
 struct RecoveryReport {
   std::uint64_t slots_walked = 0, groups_kept = 0, slots_kept = 0, slots_doomed = 0,
                 prepared_kept = 0, prepared_freed = 0, retiring_restored = 0;
+  // Channels that an earlier server had reclaimed, whose keeper died before it heard of it. The
+  // machine does not know these clients; the driver tells the keeper again.
+  std::vector<ClientId> reclaimed;
 };
 
 class NodeMachine {

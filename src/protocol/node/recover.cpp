@@ -35,6 +35,11 @@ Result<void> Node::recover_from(std::vector<HandedOver> clients, MonoNs now,
 
 Result<void> Recovery::run(std::vector<NodeMachine::HandedOver> clients) {
   for (NodeMachine::HandedOver& handed : clients) {
+    if (handed.channel.reclaimed(handed.client)) {
+      SOMETIMES(true, "recovery meets a reclaimed channel");
+      report_.reclaimed.push_back(handed.client);
+      continue;
+    }
     ClientRecord record;
     record.id = handed.client;
     record.channel = handed.channel;

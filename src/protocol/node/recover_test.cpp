@@ -462,6 +462,22 @@ TEST_F(RecoverTest, Slab_of_a_class_that_no_node_assigns_is_an_error) {
       << recovered.error().message;
 }
 
+// Its keeper died before it read the drop: the next one hands the channel over once more.
+TEST_F(RecoverTest, Reclaimed_channel_is_reported_and_no_client) {
+  const ClientId gone = world.attach("gone");
+  const segment::ChannelView channel = world.channel(gone);
+  world.put(gone, row, keys(1, 3));
+  EXPECT_FALSE(channel.reclaimed(gone));
+  world.step(event::Detach{gone, world.next_request()});
+  EXPECT_TRUE(channel.reclaimed(gone));
+  EXPECT_FALSE(channel.reclaimed(client)) << "of another client";
+  const RecoveryReport report = world.restart();
+  EXPECT_THAT(report.reclaimed, ElementsAre(gone));
+  ASSERT_EQ(world.node().clients(world.now).size(), 1u);
+  EXPECT_EQ(world.node().clients(world.now)[0].client, client);
+  EXPECT_EQ(world.found(row, keys(1, 3)), 3u);
+}
+
 TEST_F(RecoverTest, Client_handed_over_twice_is_an_error) {
   world.kill();
   const auto& channel = world.channel(client);

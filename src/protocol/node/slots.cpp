@@ -25,7 +25,8 @@ void Node::free_prepared(SlotId slot, PutRecord& put, MissCause cause) {
   CHECK(before.state == SlotState::kPrepared);
   remember_gone(slot, cause);
   prepared_ended(slot, row.load_key(), row.load_ns(), put);
-  store_word(slot, before, {before.generation, SlotState::kFree, 0, before.recency});
+  const SlotState after = PLANTED(kGivenUpAsReady) ? SlotState::kLocalReady : SlotState::kFree;
+  store_word(slot, before, {before.generation, after, 0, before.recency});
   allocator_.give_back(slot);
   space_freed_ = true;
 }
