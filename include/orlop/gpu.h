@@ -52,7 +52,7 @@ struct PageCacheOptions {
   CopyEngineChoice engine =
       CopyEngineChoice::kAuto;              // kAuto: by the machine's table of measurements
   int device = -1;                          // -1: where the layout's memory is
-  std::uint64_t staging_bytes = 128 << 20;  // GPU memory a direction, for kStaged
+  std::uint64_t staging_bytes = 192 << 20;  // GPU memory a direction, for kStaged
   // Told while value memory is registered with CUDA (seconds for hundreds of GiB).
   std::function<void(std::uint64_t done_bytes, std::uint64_t all_bytes)> progress{};
 };

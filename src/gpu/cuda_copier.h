@@ -23,10 +23,11 @@ struct CudaCopierOptions {
   int device = 0;
   std::optional<EngineKind> engine{};  // none: by the table
   EngineTable table = default_engine_table();
-  std::uint64_t staging_bytes = 128 << 20;  // of GPU memory, a direction
+  std::uint64_t staging_bytes = 192 << 20;  // of GPU memory, a direction
   // Submitted and not yet copied, a direction: ~10 ms of a PCIe 5 x16 link.
   std::uint64_t window_bytes = 512 << 20;
-  unsigned slots = 4;   // of the ring
+  // Of the ring. Each slice costs the link some microseconds: few and long ones.
+  unsigned slots = 3;
   unsigned blocks = 8;  // of a kernel, 1..kMostMoveBlocks
 };
 

@@ -77,6 +77,14 @@ Result<std::shared_ptr<const DeviceGeometry>> DeviceGeometry::make(const Compile
     parts.push_back(
         device_part(part, layout.order(), static_cast<std::uint32_t>(starts[part.pool])));
   }
+  const std::uint64_t bytes = layout.parts().front().bytes;
+  geometry->equal_parts_ =
+      bytes % kChecksumChunkBytes == 0 &&
+      std::ranges::all_of(layout.parts(), [&](const auto& part) { return part.bytes == bytes; });
+  if (geometry->equal_parts_) {
+    geometry->by_chunks_of_part_ =
+        FastDivision::by(static_cast<std::uint32_t>(bytes / kChecksumChunkBytes));
+  }
   std::vector<std::uint32_t> part_of_chunk;
   std::uint32_t part = 0;
   for (std::uint64_t at = 0; at < layout.value_len(); at += kChecksumChunkBytes) {

@@ -28,6 +28,9 @@ class DeviceGeometry {
   std::uint32_t numbers_per_value() const { return numbers_per_value_; }
   bool token_first() const { return order_ == ValueOrder::kTokenHeadChannel; }
   unsigned unit() const { return unit_; }
+  // Whether all parts have the same number of whole checksum chunks; and the division by it.
+  bool equal_parts() const { return equal_parts_; }
+  FastDivision by_chunks_of_part() const { return by_chunks_of_part_; }
 
  private:
   std::vector<CompiledPart> source_;
@@ -37,6 +40,8 @@ class DeviceGeometry {
   const std::uint32_t* part_of_chunk_ = nullptr;
   std::uint32_t numbers_per_value_ = 0;
   unsigned unit_ = 1;
+  bool equal_parts_ = false;
+  FastDivision by_chunks_of_part_;
 };
 
 // The last few layouts of a copier.

@@ -185,6 +185,13 @@ __device__ std::uint64_t move_chunk(CacheSide& cache, std::byte* value, std::uin
   const unsigned lane = threadIdx.x % kLanes;
   uint4 cell[kCellsPerLane];
   const bool whole = cut.low == start && cut.high - start == kChecksumChunkBytes;
+  const auto offset_of = [&](unsigned u) { return start + (u * kLanes + lane) * kCellBytes; };
+  const auto value_cell = [&](unsigned u) { return reinterpret_cast<uint4*>(value + offset_of(u)); };
+  if (kKind == MoveKind::kScatter && whole) {
+    // Before anything else: where the cells go is found out while they come.
+#pragma unroll
+    for (unsigned u = 0; u < kCellsPerLane; ++u) cell[u] = __ldcs(value_cell(u));
+  }
   bool one_row = false;
   std::byte* row = nullptr;
   if constexpr (kUnit == 16) {
@@ -194,15 +201,12 @@ __device__ std::uint64_t move_chunk(CacheSide& cache, std::byte* value, std::uin
       one_row = left >= kChecksumChunkBytes;
     }
   }
-  const auto offset_of = [&](unsigned u) { return start + (u * kLanes + lane) * kCellBytes; };
-  const auto value_cell = [&](unsigned u) {
-    return reinterpret_cast<uint4*>(value + offset_of(u));
-  };
   if (one_row) {
 #pragma unroll
     for (unsigned u = 0; u < kCellsPerLane; ++u) {
-      const auto* in_cache = reinterpret_cast<const uint4*>(row + u * kLanes * kCellBytes);
-      cell[u] = __ldcs(kKind == MoveKind::kScatter ? value_cell(u) : in_cache);
+      if constexpr (kKind != MoveKind::kScatter) {
+        cell[u] = __ldcs(reinterpret_cast<const uint4*>(row + u * kLanes * kCellBytes));
+      }
     }
     if constexpr (kKind != MoveKind::kSumOnly) {
 #pragma unroll
@@ -214,11 +218,7 @@ __device__ std::uint64_t move_chunk(CacheSide& cache, std::byte* value, std::uin
   } else if (whole) {
 #pragma unroll
     for (unsigned u = 0; u < kCellsPerLane; ++u) {
-      if constexpr (kKind == MoveKind::kScatter) {
-        cell[u] = __ldcs(value_cell(u));
-      } else {
-        cell[u] = load_cells<kUnit>(cache, offset_of(u));
-      }
+      if constexpr (kKind != MoveKind::kScatter) cell[u] = load_cells<kUnit>(cache, offset_of(u));
     }
     if constexpr (kKind != MoveKind::kSumOnly) {
 #pragma unroll
@@ -266,29 +266,27 @@ __device__ std::uint64_t move_chunk(CacheSide& cache, std::byte* value, std::uin
 }
 
 // The last block to end stores what all summed, leaves zeros for the next kernel, raises the flag.
+// Fences are cumulative: a block's fence orders what its other threads stored before the barrier, and
+// the last block's fence for the host what it has seen of all blocks, their stores to the host too.
 __device__ void finish(const MoveArguments& a) {
   __shared__ bool last;
   __syncthreads();
   if (threadIdx.x == 0) {
-    // Cumulative: all that this block's threads stored before the barrier is visible, to the host
-    // too, before the block counts as arrived.
-    __threadfence_system();
+    __threadfence();
     last = atomicAdd(a.arrived, 1u) == gridDim.x - 1;
+    __threadfence();
   }
   __syncthreads();
   if (!last) return;
-  __threadfence_system();
   for (std::uint32_t i = threadIdx.x; i < a.count; i += blockDim.x) {
     a.sums_out[i] = atomicExch(a.sums + i, 0ull);
   }
-  __threadfence_system();
+  if (threadIdx.x == 0) *a.arrived = 0;
+  if (a.flag == nullptr) return;
   __syncthreads();
   if (threadIdx.x == 0) {
-    *a.arrived = 0;
-    if (a.flag != nullptr) {
-      __threadfence_system();
-      *reinterpret_cast<volatile std::uint64_t*>(a.flag) = a.ticket;
-    }
+    __threadfence_system();
+    *reinterpret_cast<volatile std::uint64_t*>(a.flag) = a.ticket;
   }
 }
 
@@ -313,13 +311,27 @@ __device__ void fetch_lists(const MoveArguments& a, bool addresses, bool numbers
 template <unsigned kUnit, MoveKind kKind>
 __global__ void __launch_bounds__(kMoveThreads)
     move_pages(const __grid_constant__ MoveArguments a, bool shared_numbers) {
-  __shared__ uint4 table[kChecksumChunkBytes / kCellBytes];
-  for (unsigned i = threadIdx.x; i < kChecksumChunkBytes / kCellBytes; i += blockDim.x) {
-    table[i] = reinterpret_cast<const uint4*>(kTable.word)[i];
-  }
+  const std::uint32_t first_chunk = a.begin / kChecksumChunkBytes;
+  const std::uint32_t chunks =
+      (a.end + kChecksumChunkBytes - 1) / static_cast<std::uint32_t>(kChecksumChunkBytes) -
+      first_chunk;
+  const std::uint64_t items = static_cast<std::uint64_t>(a.count) * chunks;
+  const std::uint64_t step = static_cast<std::uint64_t>(gridDim.x) * (blockDim.x / kLanes);
   const bool shared_values = a.stage == nullptr && a.value_addresses != nullptr;
-  fetch_lists(a, shared_values, shared_numbers);
-  __syncthreads();
+  // A warp with a single chunk reads its keys beside its data; filling shared memory first would
+  // only delay that.
+  __shared__ uint4 shared_table[kChecksumChunkBytes / kCellBytes];
+  const auto* table = reinterpret_cast<const uint4*>(kTable.word);
+  if (items > step) {
+    for (unsigned i = threadIdx.x; i < kChecksumChunkBytes / kCellBytes; i += blockDim.x) {
+      shared_table[i] = table[i];
+    }
+    table = shared_table;
+  }
+  if (items > step || shared_values || shared_numbers) {
+    fetch_lists(a, shared_values, shared_numbers);
+    __syncthreads();
+  }
   std::byte* const* const values =
       shared_values ? reinterpret_cast<std::byte**>(dynamic_shared) : a.inline_values;
   const std::uint32_t* const numbers =
@@ -328,12 +340,6 @@ __global__ void __launch_bounds__(kMoveThreads)
                                                    (shared_values ? a.count : 0))
           : (a.numbers != nullptr ? a.numbers : a.inline_numbers);
   CacheSide cache(a, numbers);
-  const std::uint32_t first_chunk = a.begin / kChecksumChunkBytes;
-  const std::uint32_t chunks =
-      (a.end + kChecksumChunkBytes - 1) / static_cast<std::uint32_t>(kChecksumChunkBytes) -
-      first_chunk;
-  const std::uint64_t items = static_cast<std::uint64_t>(a.count) * chunks;
-  const std::uint64_t step = static_cast<std::uint64_t>(gridDim.x) * (blockDim.x / kLanes);
   // Blocks take neighbouring items in turn: a short batch is spread over all of them.
   for (std::uint64_t item = threadIdx.x / kLanes * gridDim.x + blockIdx.x; item < items;
        item += step) {
@@ -342,7 +348,9 @@ __global__ void __launch_bounds__(kMoveThreads)
     const std::uint32_t start = chunk * static_cast<std::uint32_t>(kChecksumChunkBytes);
     const Cut cut{max(start, a.begin),
                   min(start + static_cast<std::uint32_t>(kChecksumChunkBytes), a.end)};
-    cache.start(a.part_of_chunk[chunk], value, a.numbers_per_value);
+    const std::uint32_t part =
+        a.equal_parts ? divide(chunk, a.by_chunks_of_part) : a.part_of_chunk[chunk];
+    cache.start(part, value, a.numbers_per_value);
     std::byte* const at = a.stage != nullptr ? a.stage + value * a.pitch - a.begin : values[value];
     std::uint64_t sum = move_chunk<kUnit, kKind>(cache, at, start, cut, table);
     for (unsigned o = kLanes / 2; o != 0; o /= 2) sum += __shfl_down_sync(~0u, sum, o);

@@ -44,7 +44,7 @@ inline constexpr unsigned kMoveThreads = 512;
 inline constexpr unsigned kMostMoveBlocks = 32;
 // Page numbers and addresses of values that travel with the launch: a short batch then needs no
 // read of host memory before its first load.
-inline constexpr std::uint32_t kInlineNumbers = 256;
+inline constexpr std::uint32_t kInlineNumbers = 64;
 inline constexpr std::uint32_t kInlineValues = 16;
 // What a block keeps in shared memory of longer batches.
 inline constexpr std::uint32_t kSharedNumbers = 8192;
@@ -59,6 +59,9 @@ enum class MoveKind : std::uint8_t {
 struct MoveArguments {
   const DevicePart* parts = nullptr;             // device memory
   const std::uint32_t* part_of_chunk = nullptr;  // part that holds byte 4096 * i of the value
+  // All parts have the same number of whole chunks: a division finds the part, without a load.
+  bool equal_parts = false;
+  FastDivision by_chunks_of_part;
   // Bytes [begin, end) of `count` values.
   std::uint32_t begin = 0, end = 0, count = 0;
   std::uint32_t numbers_per_value = 0;

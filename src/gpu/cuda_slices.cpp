@@ -19,7 +19,6 @@ namespace orlop::gpu {
 namespace {
 
 constexpr std::size_t kSumsBytes = SliceRunner::kMostValues * sizeof(std::uint64_t);
-constexpr unsigned kWarpsPerBlock = kMoveThreads / 32;
 
 }  // namespace
 
@@ -38,6 +37,7 @@ Result<void> SliceRunner::make_all() {
   };
   ORLOP_TRY(take(copies_, make_stream(false)));
   ORLOP_TRY(take(kernels_, make_stream(true)));
+  ORLOP_TRY(take(signals_, make_stream(true)));
   ORLOP_TRY(take(ring_, make_device_memory(options_.slots * options_.slot_bytes)));
   ORLOP_TRY(take(sums_, make_device_memory(kSumsBytes + sizeof(std::uint64_t))));
   arrived_ = reinterpret_cast<unsigned int*>(sums_.get() + kSumsBytes);
@@ -80,13 +80,27 @@ Result<void> SliceRunner::run(const CudaJob& job, std::size_t slice, std::uint64
 
 // Engines end on different streams: whatever comes waits for all that went before.
 Result<void> SliceRunner::change_engine(EngineKind engine) {
-  if (engine_) {
-    ORLOP_CUDA(cudaEventRecord, joint_.get(), copies_.get());
-    ORLOP_CUDA(cudaStreamWaitEvent, kernels_.get(), joint_.get(), 0);
-    ORLOP_CUDA(cudaEventRecord, joint_.get(), kernels_.get());
-    ORLOP_CUDA(cudaStreamWaitEvent, copies_.get(), joint_.get(), 0);
-  }
+  if (engine_) ORLOP_TRY(join_streams());
   engine_ = engine;
+  return {};
+}
+
+Result<void> SliceRunner::join_streams() {
+  // Into one stream, and from there into all.
+  const auto all = streams();
+  for (const cudaStream_t other : all) {
+    if (other != kernels_.get()) ORLOP_TRY(wait_for(kernels_.get(), other));
+  }
+  for (const cudaStream_t other : all) {
+    if (other != kernels_.get()) ORLOP_TRY(wait_for(other, kernels_.get()));
+  }
+  return {};
+}
+
+Result<void> SliceRunner::wait_for(cudaStream_t stream, cudaStream_t other) {
+  // A wait is for what the event holds at this moment: it may be used again at once.
+  ORLOP_CUDA(cudaEventRecord, joint_.get(), other);
+  ORLOP_CUDA(cudaStreamWaitEvent, stream, joint_.get(), 0);
   return {};
 }
 
@@ -101,10 +115,11 @@ Result<void> SliceRunner::start_job(const CudaJob& job) {
 
 Result<void> SliceRunner::run_staged_restore(const CudaJob& job, std::size_t slice,
                                              std::uint64_t ticket) {
+  const cudaStream_t copies = copies_.get();
   Slot& slot = slots_[next_slot_++ % slots_.size()];
-  if (slot.used) ORLOP_CUDA(cudaStreamWaitEvent, copies_.get(), slot.moved.get(), 0);
-  ORLOP_TRY(copy_strips(job, job.parts.slices[slice], slot.memory));
-  ORLOP_CUDA(cudaEventRecord, slot.copied.get(), copies_.get());
+  if (slot.used) ORLOP_CUDA(cudaStreamWaitEvent, copies, slot.moved.get(), 0);
+  ORLOP_TRY(copy_strips(job, job.parts.slices[slice], slot.memory, copies));
+  ORLOP_CUDA(cudaEventRecord, slot.copied.get(), copies);
   ORLOP_CUDA(cudaStreamWaitEvent, kernels_.get(), slot.copied.get(), 0);
   ORLOP_TRY(launch(job, slice, MoveKind::kScatter, slot.memory, ticket));
   ORLOP_CUDA(cudaEventRecord, slot.moved.get(), kernels_.get());
@@ -114,15 +129,17 @@ Result<void> SliceRunner::run_staged_restore(const CudaJob& job, std::size_t sli
 
 Result<void> SliceRunner::run_staged_backup(const CudaJob& job, std::size_t slice,
                                             std::uint64_t ticket) {
+  const cudaStream_t copies = copies_.get();
   Slot& slot = slots_[next_slot_++ % slots_.size()];
   if (slot.used) ORLOP_CUDA(cudaStreamWaitEvent, kernels_.get(), slot.copied.get(), 0);
   ORLOP_TRY(launch(job, slice, MoveKind::kGather, slot.memory, 0));
   ORLOP_CUDA(cudaEventRecord, slot.moved.get(), kernels_.get());
-  ORLOP_CUDA(cudaStreamWaitEvent, copies_.get(), slot.moved.get(), 0);
-  ORLOP_TRY(copy_strips(job, job.parts.slices[slice], slot.memory));
-  ORLOP_CUDA(cudaEventRecord, slot.copied.get(), copies_.get());
+  ORLOP_CUDA(cudaStreamWaitEvent, copies, slot.moved.get(), 0);
+  ORLOP_TRY(copy_strips(job, job.parts.slices[slice], slot.memory, copies));
+  ORLOP_CUDA(cudaEventRecord, slot.copied.get(), copies);
   slot.used = true;
-  return raise_after_copies(ticket);
+  ORLOP_CUDA(cudaStreamWaitEvent, signals_.get(), slot.copied.get(), 0);
+  return raise_by_signal(ticket);
 }
 
 Result<void> SliceRunner::run_direct(const CudaJob& job, std::size_t slice, std::uint64_t ticket) {
@@ -136,17 +153,16 @@ Result<void> SliceRunner::run_pieces(const CudaJob& job, std::size_t slice, std:
                    batch_.add(restoring() ? in_cache : in_value, restoring() ? in_value : in_cache,
                               bytes);
                  });
+  const cudaStream_t copies = copies_.get();
+  ORLOP_TRY(copy_batch(copies));
   if (restoring()) {
-    ORLOP_TRY(copy_batch());
-    ORLOP_CUDA(cudaEventRecord, joint_.get(), copies_.get());
-    ORLOP_CUDA(cudaStreamWaitEvent, kernels_.get(), joint_.get(), 0);
+    ORLOP_TRY(wait_for(kernels_.get(), copies));
     return launch(job, slice, MoveKind::kSumOnly, ring_.get(), ticket);
   }
   ORLOP_TRY(launch(job, slice, MoveKind::kSumOnly, ring_.get(), 0));
-  ORLOP_CUDA(cudaEventRecord, joint_.get(), kernels_.get());
-  ORLOP_TRY(copy_batch());
-  ORLOP_CUDA(cudaStreamWaitEvent, copies_.get(), joint_.get(), 0);
-  return raise_after_copies(ticket);
+  ORLOP_TRY(wait_for(signals_.get(), kernels_.get()));
+  ORLOP_TRY(wait_for(signals_.get(), copies));
+  return raise_by_signal(ticket);
 }
 
 Result<void> SliceRunner::launch(const CudaJob& job, std::size_t index, MoveKind kind,
@@ -162,6 +178,8 @@ Result<void> SliceRunner::launch(const CudaJob& job, std::size_t index, MoveKind
   a.count = slice.count;
   a.numbers_per_value = geometry.numbers_per_value();
   a.token_first = geometry.token_first();
+  a.equal_parts = geometry.equal_parts();
+  a.by_chunks_of_part = geometry.by_chunks_of_part();
   if (stage != nullptr) {
     a.stage = stage + slice.lead();
     a.pitch = slice.pitch();
@@ -185,13 +203,13 @@ Result<void> SliceRunner::launch(const CudaJob& job, std::size_t index, MoveKind
   a.ticket = ticket;
   const std::uint64_t items =
       slice.count * (slice.end / kChecksumChunkBytes - slice.begin / kChecksumChunkBytes + 1);
-  const std::uint64_t wanted = (items + kWarpsPerBlock - 1) / kWarpsPerBlock;
-  const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>(options_.blocks, wanted));
+  const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>(options_.blocks, items));
   ORLOP_CUDA(launch_move, a, kind, geometry.unit(), blocks, kernels_.get());
   return {};
 }
 
-Result<void> SliceRunner::copy_strips(const CudaJob& job, const Slice& slice, std::byte* stage) {
+Result<void> SliceRunner::copy_strips(const CudaJob& job, const Slice& slice, std::byte* stage,
+                                      cudaStream_t stream) {
   strips_.clear();
   strip_copies(
       slice, job.parts.values, [&](const void* at) { return job.parts.chunks->run_at(at); },
@@ -208,30 +226,30 @@ Result<void> SliceRunner::copy_strips(const CudaJob& job, const Slice& slice, st
     const std::size_t to_pitch = restoring() ? strip.stage_pitch : strip.host_pitch;
     const std::size_t from_pitch = restoring() ? strip.host_pitch : strip.stage_pitch;
     ORLOP_CUDA(cudaMemcpy2DAsync, to, to_pitch, from, from_pitch, strip.bytes, strip.rows,
-               restoring() ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, copies_.get());
+               restoring() ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, stream);
     ++copy_calls_;
   }
-  return copy_batch();
+  return copy_batch(stream);
 }
 
-Result<void> SliceRunner::copy_batch() {
+Result<void> SliceRunner::copy_batch(cudaStream_t stream) {
   if (batch_.to.empty()) return {};
   ++copy_calls_;
   if (batch_.to.size() == 1) {
     ORLOP_CUDA(cudaMemcpyAsync, batch_.to[0], batch_.from[0], batch_.bytes[0],
-               restoring() ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, copies_.get());
+               restoring() ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost, stream);
     return {};
   }
   cudaMemcpyAttributes attributes{};
   attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
   std::size_t first = 0;
   ORLOP_CUDA(cudaMemcpyBatchAsync, batch_.to.data(), batch_.from.data(), batch_.bytes.data(),
-             batch_.to.size(), &attributes, &first, 1, copies_.get());
+             batch_.to.size(), &attributes, &first, 1, stream);
   return {};
 }
 
-Result<void> SliceRunner::raise_after_copies(std::uint64_t ticket) {
-  const int error = write_value_(copies_.get(), reinterpret_cast<std::uint64_t>(progress_->word()),
+Result<void> SliceRunner::raise_by_signal(std::uint64_t ticket) {
+  const int error = write_value_(signals_.get(), reinterpret_cast<std::uint64_t>(progress_->word()),
                                  ticket, CU_STREAM_WRITE_VALUE_DEFAULT);
   if (error != CUDA_SUCCESS) {
     return fail(ErrorCode::kSystem, "cuStreamWriteValue64: error " + std::to_string(error));
@@ -240,7 +258,7 @@ Result<void> SliceRunner::raise_after_copies(std::uint64_t ticket) {
 }
 
 cudaStream_t SliceRunner::last_stream() const {
-  return restoring() || engine_ == EngineKind::kDirect ? kernels_.get() : copies_.get();
+  return restoring() || engine_ == EngineKind::kDirect ? kernels_.get() : signals_.get();
 }
 
 Result<void> SliceRunner::record(cudaEvent_t event) {
@@ -249,7 +267,7 @@ Result<void> SliceRunner::record(cudaEvent_t event) {
 }
 
 cudaError_t SliceRunner::state() const {
-  for (const cudaStream_t stream : {copies_.get(), kernels_.get()}) {
+  for (const cudaStream_t stream : streams()) {
     const cudaError_t error = cudaStreamQuery(stream);
     if (error != cudaSuccess && error != cudaErrorNotReady) return error;
   }
@@ -257,8 +275,7 @@ cudaError_t SliceRunner::state() const {
 }
 
 void SliceRunner::drain() {
-  (void)cudaStreamSynchronize(copies_.get());
-  (void)cudaStreamSynchronize(kernels_.get());
+  for (const cudaStream_t stream : streams()) (void)cudaStreamSynchronize(stream);
 }
 
 void SliceRunner::Batch::clear() {

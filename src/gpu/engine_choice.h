@@ -23,7 +23,7 @@ namespace orlop::gpu {
 struct EngineWish {
   std::optional<EngineKind> kind{};         // none: by the machine's table of measurements
   int device = -1;                          // -1: where the layout's memory is
-  std::uint64_t staging_bytes = 128 << 20;  // GPU memory a direction, for staged
+  std::uint64_t staging_bytes = 192 << 20;  // GPU memory a direction, for staged
 };
 
 class PageEngines {

@@ -246,6 +246,17 @@ Result<void> bench_gemm(BenchRun& run) {
     JobFeeder feeder(run.copier, *restore, *backup);
     BENCH_TRY(gemm_row(run, **products, "ours, both ways", 1.05, [&] { return feeder.step(); }));
   }
+  {
+    // Short slices: kernels that take a multiprocessor for a shorter time, more often.
+    CudaCopierOptions options{.device = run.options.device, .engine = EngineKind::kStaged};
+    options.staging_bytes = std::uint64_t{32} << 20;
+    options.slots = 4;
+    auto short_slices = make_cuda_copier(options);
+    BENCH_TRY(short_slices);
+    JobFeeder feeder(**short_slices, *restore, *backup);
+    BENCH_TRY(gemm_row(run, **products, "ours with slices of 8 MiB, both ways", 0,
+                       [&] { return feeder.step(); }));
+  }
   const auto plain = [&]() -> Result<std::uint64_t> {
     BENCH_TRY(plain_both(*restore, *backup));
     return restore->bytes() + backup->bytes();
