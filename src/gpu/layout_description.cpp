@@ -1,86 +1,95 @@
 // SPDX-License-Identifier: Apache-2.0
-// A layout in words: equal layers folded into one line.
+// A layout in words: equal layers folded into one.
+#include <cstddef>
 #include <string>
 #include <vector>
 
+#include "base/units.h"
 #include "gpu/compiled_layout.h"
 
 namespace orlop::gpu {
 namespace {
 
-// What makes two parts of different layers alike: all but name, layer and address.
-bool alike(const KvPart& a, const KvPart& b) {
-  return a.pool == b.pool && a.pages == b.pages && a.page_stride == b.page_stride &&
-         a.heads == b.heads && a.head_stride == b.head_stride && a.tokens == b.tokens &&
-         a.token_stride == b.token_stride && a.row_bytes == b.row_bytes;
+std::string text(std::uint64_t number) {
+  return format_count(number);
 }
 
-// Parts of one layer: [first, end).
+std::string quoted(const std::string& name) {
+  return name.empty() ? "" : " '" + name + "'";
+}
+
+std::string rows_of(const KvPart& part, const CompiledPart& compiled) {
+  if (part.heads == 1 && part.tokens == 1) {
+    return "one block of " + format_bytes(part.row_bytes) + " a page (opaque: no heads, no tokens)";
+  }
+  const std::uint64_t pieces = std::uint64_t{compiled.heads} * compiled.tokens;
+  return text(part.heads) + " heads x " + text(part.tokens) + " tokens x " +
+         format_bytes(part.row_bytes) + ", " + text(pieces) + (pieces == 1 ? " piece" : " pieces") +
+         " of " + format_bytes(compiled.row_bytes) + " a page" +
+         (compiled.row_bytes == part.row_bytes ? "" : " (merged)");
+}
+
+// All but the name and where it is.
+std::string geometry(const KvPart& part, const CompiledPart& compiled) {
+  return "pool " + text(part.pool) + ", " + rows_of(part, compiled) + ", " + text(part.pages) +
+         (part.pages == 1 ? " page" : " pages " + format_bytes(part.page_stride) + " apart") +
+         ", " + format_bytes(compiled.bytes) + " of the value";
+}
+
 struct Layer {
-  std::size_t first = 0, end = 0;
+  std::uint32_t number = 0;
+  std::size_t first_part = 0;
+  std::vector<std::string> parts{};  // geometry
 };
 
-std::vector<Layer> layers_of(const KvLayout& layout) {
+std::vector<Layer> layers_of(const KvLayout& layout, const CompiledLayout& compiled) {
   std::vector<Layer> layers;
   for (std::size_t i = 0; i < layout.parts.size(); ++i) {
-    if (layers.empty() || layout.parts[i].layer != layout.parts[layers.back().first].layer)
-      layers.push_back({i, i});
-    layers.back().end = i + 1;
+    const KvPart& part = layout.parts[i];
+    if (layers.empty() || layers.back().number != part.layer) layers.push_back({part.layer, i});
+    layers.back().parts.push_back(geometry(part, compiled.parts()[i]));
   }
   return layers;
 }
 
-bool alike(const KvLayout& layout, const Layer& a, const Layer& b) {
-  if (a.end - a.first != b.end - b.first) return false;
-  for (std::size_t i = 0; i < a.end - a.first; ++i)
-    if (!alike(layout.parts[a.first + i], layout.parts[b.first + i])) return false;
-  return true;
-}
-
-std::string describe(const KvPart& part, const KvLayout& layout) {
-  const auto number = [](std::uint64_t value) { return std::to_string(value); };
-  const std::string pool = part.pool < layout.pools.size() && !layout.pools[part.pool].name.empty()
-                               ? layout.pools[part.pool].name
-                               : "pool " + number(part.pool);
-  std::string text = "    " + (part.name.empty() ? std::string("(no name)") : part.name) + ": ";
-  if (part.heads == 1 && part.tokens == 1) {
-    text += "opaque, " + number(part.row_bytes) + " bytes a page";
-  } else {
-    text += number(part.heads) + " heads x " + number(part.tokens) + " tokens x " +
-            number(part.row_bytes) + " bytes, strides " + number(part.head_stride) + ", " +
-            number(part.token_stride);
+// Equal neighbours become one entry, named after the first.
+std::string layer_lines(const KvLayout& layout, const std::vector<Layer>& layers) {
+  std::string lines;
+  for (std::size_t i = 0; i < layers.size();) {
+    std::size_t end = i + 1;
+    while (end < layers.size() && layers[end].parts == layers[i].parts &&
+           layers[end].number == layers[end - 1].number + 1) {
+      ++end;
+    }
+    lines += end == i + 1 ? "layer " + text(layers[i].number) + "\n"
+                          : "layers " + text(layers[i].number) + " to " +
+                                text(layers[end - 1].number) + ", each\n";
+    for (std::size_t part = 0; part < layers[i].parts.size(); ++part) {
+      const std::string& name = layout.parts[layers[i].first_part + part].name;
+      lines += " " + (name.empty() ? " part " + text(part) : quoted(name)) + ": " +
+               layers[i].parts[part] + "\n";
+    }
+    i = end;
   }
-  return text + "; " + number(part.pages) + " pages of " + pool + ", stride " +
-         number(part.page_stride) + "\n";
+  return lines;
 }
 
 }  // namespace
 
 std::string describe(const KvLayout& layout) {
-  const auto bytes = value_bytes(layout);
-  std::string text = "value of " + (bytes ? std::to_string(*bytes) + " bytes" : "unknown size") +
-                     ", order " +
-                     (layout.order == ValueOrder::kHeadTokenChannel ? "layer, part, head, token"
-                                                                    : "layer, part, token, head") +
-                     ", channel\n";
-  for (const KvPool& pool : layout.pools) {
-    text += "  pool " + (pool.name.empty() ? std::string("(no name)") : pool.name) + ": " +
-            std::to_string(pool.pages_per_value) + " pages a value\n";
+  const Result<std::uint64_t> bytes = value_bytes(layout);
+  if (!bytes) return "no layout: " + bytes.error().message + "\n";
+  const Result<CompiledLayout> compiled = CompiledLayout::compile(layout, *bytes);
+  if (!compiled) return "no layout: " + compiled.error().message + "\n";
+  std::string lines = "value of " + text(*bytes) + " bytes, order layer, part, ";
+  lines += layout.order == ValueOrder::kHeadTokenChannel ? "head, token, channel\n"
+                                                         : "token, head, channel\n";
+  for (std::size_t i = 0; i < layout.pools.size(); ++i) {
+    const std::uint32_t pages = layout.pools[i].pages_per_value;
+    lines += "pool " + text(i) + quoted(layout.pools[i].name) + ": " + text(pages) +
+             (pages == 1 ? " page a value\n" : " pages a value\n");
   }
-  const std::vector<Layer> layers = layers_of(layout);
-  for (std::size_t i = 0; i < layers.size();) {
-    std::size_t last = i;
-    while (last + 1 < layers.size() && alike(layout, layers[i], layers[last + 1])) ++last;
-    const std::uint32_t from = layout.parts[layers[i].first].layer;
-    const std::uint32_t to = layout.parts[layers[last].first].layer;
-    text += from == to ? "  layer " + std::to_string(from) + "\n"
-                       : "  layers " + std::to_string(from) + " to " + std::to_string(to) +
-                             ", each like\n";
-    for (std::size_t part = layers[i].first; part < layers[i].end; ++part)
-      text += describe(layout.parts[part], layout);
-    i = last + 1;
-  }
-  return text;
+  return lines + layer_lines(layout, layers_of(layout, *compiled));
 }
 
 }  // namespace orlop::gpu
