@@ -40,9 +40,9 @@ PageSteps steps_of(const CompiledPart& part, ValueOrder order) {
 }
 
 // The page that comes next is somewhere else: its address is translated and its first lines are on
-// their way while the page before it is still copied. What it gains is not settled: one run each,
-// wall time, machine at load 15, pieces of 4 KiB against memcpy: backup 0.75 without and 1.05 with
-// it, restore 1.01 and 1.00; equal runs differed by 0.3 there.
+// their way while the page before it is still copied. Backups of 4 KiB pieces against memcpy, wall
+// time, machine at load 12 to 16: without it 0.90, 0.90, 0.77, 0.75, with it
+// 0.56, 1.09, 1.04, 1.09, 1.05. Restores do not show it.
 void fetch_ahead(const std::byte* src, std::uint64_t bytes) {
   constexpr std::uint64_t kAhead = 1024;
   for (std::uint64_t line = 0; line < std::min(bytes, kAhead); line += kCacheLine) {
