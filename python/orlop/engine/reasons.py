@@ -31,6 +31,7 @@ class Reason(enum.StrEnum):
     OFF = "off"  # options or configuration were refused at start
     NOT_TAKEN = "not_taken"  # offered, and the engine did not load it
     OVERWRITTEN = "overwritten"  # the engine needed the page before its save had begun
+    TAINTED = "tainted"  # computed in a step whose own load failed
     BACKLOG = "backlog"  # more saves waiting than their limit
     ABORTED = "aborted"
     EXCEPTION = "exception"  # an error of the adapter itself: report it

@@ -62,6 +62,11 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
             _LOG.warning("orlop: kv_load_failure_policy is %r, so a page that is lost between look-up "
                          "and load ends its request with an error; set it to \"recompute\"",
                          transfer.kv_load_failure_policy)
+        if self._options.load_mode == "sync" and getattr(config.scheduler_config, "async_scheduling",
+                                                         False):
+            # The next step is scheduled before a failed load is known, and would save what it made of it.
+            _LOG.warning("orlop: load_mode sync does not go with async_scheduling; async is used")
+            self._options = dataclasses.replace(self._options, load_mode="async")
         options = self._options
         self._client = orlop.Client(socket=options.socket, name="vllm scheduler")
         self._family = Family(self._client, lambda: identity.weights_of(config, options))

@@ -159,7 +159,6 @@ class SchedulerSide:
             return
         state.offer = None
         self._offered.pop(order.request, None)
-        state.saved = max(state.saved, offer.first + len(order.keys))
         self._counters.add("hit_tokens", tokens)
         self._timeline.note(order.request, load_begun_at=None, pages=len(order.keys))
         loading.plan = self._client.get_transfer(offer.handle, len(order.keys))

@@ -11,6 +11,7 @@ import orlop
 from orlop.engine.counters import Counters
 from orlop.engine.options import Options
 from orlop.engine.pages import PageRanges
+from orlop.engine.reasons import Reason
 from orlop.vllm.loads import Loader, failed
 from orlop.vllm.messages import LoadEnd, LoadOrder, StepOrders, StepReport
 from orlop.vllm.saves import Saver
@@ -24,6 +25,7 @@ class WorkerSide:
                  descriptor: dict[str, Any]) -> None:
         self.descriptor = descriptor
         self._client = client
+        self._counters = counters
         self._namespaces: dict[str, orlop.Namespace] = {}
         self._opening = threading.Lock()
         self._loader = Loader(client, pages, self._namespace, counters, options.load_deadline)
@@ -59,6 +61,12 @@ class WorkerSide:
                 self._ends.append(failed(order))
 
     def save(self, orders: StepOrders) -> None:
+        # A step that computed on bad blocks is computed again, and its pages are ordered again; other
+        # requests of the step may share those blocks.
+        if any(end.bad_blocks and not end.asynchronous for end in self._ends):
+            self._counters.add("dropped_pages", sum(len(order.keys) for order in orders.saves),
+                               reason=Reason.TAINTED)
+            return
         for order in orders.saves:
             self._saver.submit(order, orders.revision)
 

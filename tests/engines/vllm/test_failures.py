@@ -46,6 +46,23 @@ def test_a_flipped_byte_costs_its_page_and_those_after_it(engine, stored, load_m
     engine.assert_nothing_held()
 
 
+@pytest.mark.parametrize("load_mode", ["async", "sync"])
+def test_what_was_computed_on_a_failed_load_is_not_stored(engine, fresh_prompt, load_mode):
+    """The step that loads 4 blocks computes 2 more on them: with bad blocks they are bad too."""
+    prompt = fresh_prompt(200)
+    plain = engine.plain([prompt])[0]
+    engine.store([prompt[:130]])
+    spoil(engine, prompt, 1)
+    with engine.options(load_mode=load_mode), engine.counted() as new:
+        (output,) = engine.store([prompt], tokens=8)
+    assert output.tokens == plain and new["failed_loads:mismatch"] == 1
+    assert (new["dropped_pages:tainted"] > 0) == (load_mode == "sync")
+    engine.offers._scheduler._failed_keys._until.clear()
+    (output,) = engine.ask([prompt])
+    assert (output.tokens, output.cached) == (plain, 192)
+    engine.assert_nothing_held()
+
+
 def test_policy_fail_ends_the_request_and_not_the_engine(engine, stored, monkeypatch):
     prompt, plain = stored
     spoil(engine, prompt, 1)
