@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # tests/gpu/carry.sh BUILD_FOLDER [TARGET_FOLDER [PROGRAM...]]
-# Puts built programs (default: the node, the end-to-end program, the GPU benches and tests) without
+# Adds built programs (default: the node, the end-to-end program, the GPU benches and tests) without
 # debug information into a folder, with every library beside the C library that they need, so that
 # they run on another machine with the same or a newer C library (Debian 12, Ubuntu 24.04) and
 # nothing else installed. Set LD_LIBRARY_PATH to its lib/. Fails if a library is not found.
@@ -15,7 +15,6 @@ if ((${#programs[@]} == 0)); then
   programs=(orlopd orlop gpu_end_to_end gpu_bench gpu_cuda_conformance_test)
 fi
 
-rm -rf "$target"
 mkdir -p "$target/lib"
 for program in "${programs[@]}"; do
   if [[ ! -x $build/bin/$program ]]; then
