@@ -26,7 +26,8 @@ constexpr std::array kForeign = {
     std::string_view("ORLOP_COPY"),          std::string_view("ORLOP_COPY_STREAM_BYTES"),
     std::string_view("ORLOP_JOBS"),          std::string_view("ORLOP_TRACES"),
     std::string_view("ORLOP_ATTACH_ROUNDS"), std::string_view("ORLOP_EXPLORE_*"),
-    std::string_view("ORLOP_TIDY_*"),        std::string_view("ORLOP_TEST_*")};
+    std::string_view("ORLOP_TIDY_*"),        std::string_view("ORLOP_TEST_*"),
+    std::string_view("ORLOP_GPU_TESTS"),     std::string_view("ORLOP_BENCH_*")};
 
 bool matches(std::string_view name, std::string_view pattern) {
   if (!pattern.ends_with('*')) return name == pattern;

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What users have today, the engine for CPU memory, the order of values, registration.
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cstring>
 
 #include "base/units.h"
 #include "gpu/bench/bench_groups.h"
 #include "gpu/cuda_call.h"
+#include "gpu/host_bench.h"
 
 namespace orlop::gpu {
 namespace {
@@ -98,75 +96,6 @@ Result<void> direct_baselines(BenchRun& run, const BenchBatch& restore, const Be
   return {};
 }
 
-KvLayout host_layout(const BenchShape& shape, std::uint64_t base, std::uint64_t pages) {
-  KvLayout layout;
-  for (std::uint32_t i = 0; i < shape.layers * shape.parts; ++i) {
-    layout.parts.push_back({.name = "part",
-                            .layer = i / shape.parts,
-                            .base = base + i * pages * shape.row_bytes,
-                            .pages = pages,
-                            .page_stride = shape.row_bytes,
-                            .row_bytes = shape.row_bytes});
-  }
-  return layout;
-}
-
-Result<void> host_row(BenchRun& run, std::span<std::byte> cache, CopyDirection direction,
-                      std::uint64_t piece) {
-  const BenchShape shape = opaque_shape(piece);
-  const std::size_t values = cache.size() / shape.value_bytes();
-  auto layout = CompiledLayout::compile(
-      host_layout(shape, reinterpret_cast<std::uint64_t>(cache.data()), values),
-      shape.value_bytes());
-  BENCH_TRY(layout);
-  std::vector<std::byte*> addresses;
-  std::vector<std::int64_t> pages;
-  for (std::size_t i = 0; i < values; ++i) {
-    addresses.push_back(run.bed.segment().data() + i * shape.value_bytes());
-    pages.push_back(static_cast<std::int64_t>((i * 7919) % values));
-  }
-  const std::vector<std::span<const std::int64_t>> lists{pages};
-  const std::unique_ptr<PageCopier> copier = make_host_copier();
-  const bool restore = direction == CopyDirection::kRestore;
-  const auto ours = [&]() -> Result<void> {
-    auto job = copier->submit({.direction = direction,
-                               .layout = &*layout,
-                               .values = addresses,
-                               .pages = lists,
-                               .ranges = {},
-                               .stream = nullptr});
-    BENCH_TRY(job);
-    return wait_for(**job);
-  };
-  const auto theirs = [&]() -> Result<void> {
-    for (std::size_t i = 0; i < values; ++i) {
-      for (const CompiledPart& part : layout->parts()) {
-        auto* const in_cache = reinterpret_cast<std::byte*>(
-            row_in_cache(part, static_cast<std::uint64_t>(pages[i]), 0, 0));
-        std::byte* const in_value = addresses[i] + part.value_offset;
-        std::memcpy(restore ? in_cache : in_value, restore ? in_value : in_cache, piece);
-      }
-    }
-    asm volatile("" : : : "memory");
-    return {};
-  };
-  auto pair = measure_pairs(7, ours, theirs);
-  BENCH_TRY(pair);
-  const auto bytes = static_cast<double>(values * shape.value_bytes());
-  GpuBenchRow row;
-  row.group = "host";
-  row.name = std::string(restore ? "restore " : "backup ") + shape.name + " pieces, 1 GiB";
-  row.unit = "GB/s";
-  row.value = bytes / pair->ours / 1e9;
-  row.baseline = bytes / pair->theirs / 1e9;
-  row.judged = row.value / row.baseline;
-  row.bar_kind = BarKind::kAtLeast;
-  row.bar = 0.9;
-  row.note = "one thread, against memcpy of the same pieces";
-  run.rows.push_back(std::move(row));
-  return {};
-}
-
 }  // namespace
 
 Result<void> bench_baselines(BenchRun& run) {
@@ -200,18 +129,23 @@ Result<void> bench_baselines(BenchRun& run) {
 }
 
 Result<void> bench_host(BenchRun& run) {
-  const std::uint64_t bytes = std::min(run.bed.side_bytes(), std::uint64_t{1} << 30);
-  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED) return fail(ErrorCode::kNoMemory, "mmap of a CPU cache failed");
-  std::memset(at, 1, bytes);
-  Result<void> done;
-  for (const std::uint64_t piece : {4096, 32768, 131072}) {
-    for (const CopyDirection direction : {CopyDirection::kRestore, CopyDirection::kBackup}) {
-      if (done) done = host_row(run, {static_cast<std::byte*>(at), bytes}, direction, piece);
-    }
+  const auto rows = run_host_bench({.progress = run.options.progress});
+  BENCH_TRY(rows);
+  for (const HostBenchRow& measured : *rows) {
+    GpuBenchRow row;
+    row.group = "host";
+    row.name = measured.name;
+    row.unit = "GB/s";
+    row.value = measured.gb_s;
+    row.baseline = measured.baseline_gb_s;
+    row.judged = measured.ratio;
+    row.bar_kind = measured.bar > 0 ? BarKind::kAtLeast : BarKind::kNone;
+    row.bar = measured.bar;
+    row.note = measured.bar > 0 ? "one thread, against memcpy of the same pieces"
+                                : "against token-first values";
+    run.rows.push_back(std::move(row));
   }
-  munmap(at, bytes);
-  return done;
+  return {};
 }
 
 Result<void> bench_order(BenchRun& run) {
