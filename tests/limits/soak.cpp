@@ -114,9 +114,10 @@ void Soak::fault() {
 std::optional<pid_t> Soak::stand_at(PausePoint point) {
   const Provocation provocation = matrix::provocation_of(point);
   if (provocation == Provocation::kFirstStart) return std::nullopt;  // a node's first second
+  if (!matrix::prepare(host_, provocation)) return std::nullopt;
   const bool by_itself = provocation == Provocation::kNone;
   host_.pauses().arm(point, by_itself ? static_cast<std::uint32_t>(rng_.uniform(kSkips)) : 0);
-  if (!matrix::provoke(host_, provocation)) return std::nullopt;
+  matrix::provoke(host_, provocation);
   std::optional<pid_t> stopped;
   const MonoNs deadline = monotonic_ns() + kReachLimit;
   while (!stopped && monotonic_ns() < deadline) {

@@ -61,7 +61,8 @@ class CellRun {
     // The victim may just have been between two attachments: once more then.
     std::optional<pid_t> thread;
     for (unsigned i = 0; i < kProvocations && !thread; ++i) {
-      if (!provoke(host_, provocation)) return false;
+      if (!prepare(host_, provocation)) return false;
+      provoke(host_, provocation);
       thread = host_.pauses().wait_stopped(monotonic_ns() + kReachLimit);
     }
     if (!thread) {

@@ -57,17 +57,16 @@ Provocation provocation_of(PausePoint point) {
   }
 }
 
-bool provoke(Host& host, Provocation provocation) {
-  if (provocation == Provocation::kServerDeath) {
-    if (!host.await_serving()) return false;
-    host.kill_servers();
-  }
-  if (provocation == Provocation::kClientDeath) {
-    if (!host.start_visitor()) return false;
-    host.kill_visitor();
-  }
-  if (provocation == Provocation::kUpgrade) host.daemon().hang_up();
+bool prepare(Host& host, Provocation provocation) {
+  if (provocation == Provocation::kServerDeath) return host.await_serving();
+  if (provocation == Provocation::kClientDeath) return host.start_visitor();
   return true;
+}
+
+void provoke(Host& host, Provocation provocation) {
+  if (provocation == Provocation::kServerDeath) host.kill_servers();
+  if (provocation == Provocation::kClientDeath) host.kill_visitor();
+  if (provocation == Provocation::kUpgrade) host.daemon().hang_up();
 }
 
 void strike(Host& host, Fault fault, pid_t stopped) {
