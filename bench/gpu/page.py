@@ -43,7 +43,7 @@ def _table(rows: list[dict]) -> list[str]:
     for row in rows:
         of_unit = "" if one_unit else " " + row["unit"]
         beside = f"{row['baseline']:.2f}{of_unit}" if "baseline" in row else ""
-        lines.append(f"| {row['name']} | {row['value']:.2f}{of_unit} | {beside} | {row['judged']:.3f} "
+        lines.append(f"| {row['name']} | {row['value']:.2f}{of_unit} | {beside} | {row['judged']:.4f} "
                      f"| {_bar(row)} | {row.get('note', '')} |")
     return lines
 
