@@ -163,7 +163,7 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
     def update_connector_output(self, connector_output: Any) -> None:
         if (side := self._scheduler) is not None:
             self._guard.run("update_connector_output", lambda: side.reported(connector_output),
-                            lambda: None)
+                            lambda: side.reported_in_doubt(connector_output))
 
     def request_finished(self, request: Any,
                          block_ids: list[int]) -> tuple[bool, dict[str, Any] | None]:

@@ -211,7 +211,10 @@ class SchedulerSide:
                           self._family.revision)
 
     def orders_in_doubt(self) -> StepOrders:
-        """orders() failed: loads are still owed, and any block may be written."""
+        """orders() failed: loads are still owed, any block may be written, and the tables of blocks
+        may have missed what was added in this step: nothing more is saved from them."""
+        for state in self._requests.values():
+            state.may_save = False
         loads, self._orders = self._orders, []
         return StepOrders(loads, [], None, False, self._family.revision)
 
@@ -262,6 +265,17 @@ class SchedulerSide:
                 self._end(name)
         for name in {*(output.finished_recving or ()), *(getattr(output, "failed_recving", None) or ())}:
             self._end(name)
+
+    def reported_in_doubt(self, output: Any) -> None:
+        """reported() failed: what the ranks are done with is unpinned, and offered nothing again."""
+        report = output.kv_connector_worker_meta
+        ended = set(report.ends) if isinstance(report, StepReport) else set()
+        for name in ended | set(output.finished_recving or ()):
+            loading, state = self._loading.pop(name, None), self._requests.get(name)
+            if loading is not None and loading.plan is not None:
+                loading.plan.release()
+            if state is not None:
+                state.failed = True
 
     def _end(self, name: str) -> None:
         loading = self._loading.pop(name, None)
