@@ -128,11 +128,12 @@ RandomLayout draw(Rng& rng, std::uint64_t first_address, const RandomLayoutLimit
     result.layout.pools.push_back({"pool" + std::to_string(i), pools[i].pages_per_value});
     for (std::size_t layer = 0; layer < pools[i].layers.size(); ++layer) {
       for (std::uint64_t kv = 0; kv < pools[i].count[kKv]; ++kv) {
-        result.layout.parts.push_back(part_of(pools[i], i, layer, kv, first_address));
+        KvPart part = part_of(pools[i], i, layer, kv, first_address);
+        std::vector<KvPart>& parts = result.layout.parts;
+        parts.insert(std::ranges::upper_bound(parts, part.layer, {}, &KvPart::layer), part);
       }
     }
   }
-  std::ranges::stable_sort(result.layout.parts, {}, &KvPart::layer);
   return result;
 }
 
