@@ -57,12 +57,12 @@ Result<void> Recovery::run(std::vector<NodeMachine::HandedOver> clients) {
     node_.draining_ = node_.area_.header().draining.load(std::memory_order_relaxed) != 0;
   if (auto walked = walk(); !walked) return walked;
   decide_all();
+  if (!sizes_) return sizes_;
   // All marks are stored. Only now fence and scan; what was pinned before counts.
   if (!PLANTED(kPinsForgottenAtRestart)) node_.scan_ledgers();
   node_.finish_scan(now_);
   rebuild_index();
   fill_policy();
-  if (!sizes_) return sizes_;
   node_.refill_due_ = true;
   return {};
 }
