@@ -116,10 +116,13 @@ bool hold(const Daemon& daemon, const ValueWatch& values, const DoomPlan& plan, 
 }  // namespace
 
 Json doom(const Daemon& daemon, const ValueWatch& values, const DoomPlan& plan) {
-  Json line = {
-      {"step", "killed with copies queued"}, {"engine", plan.engine.engine},
-      {"layout", plan.engine.arrangement},   {"busy_seconds", plan.engine.busy_seconds},
-      {"hold_seconds", plan.hold_seconds},   {"pipes_closed_last", plan.engine.pipes_last}};
+  Json line = {{"step", "killed with copies queued"},
+               {"engine", plan.engine.engine},
+               {"layout", plan.engine.arrangement},
+               {"busy_seconds", plan.engine.busy_seconds},
+               {"hold_seconds", plan.hold_seconds},
+               {"kill_at_first_change", plan.kill_at_first_change},
+               {"pipes_closed_last", plan.engine.pipes_last}};
   // The engine's child becomes ours when the engine dies.
   (void)::prctl(PR_SET_CHILD_SUBREAPER, 1);
   auto engine = EngineProcess::start(plan.engine);

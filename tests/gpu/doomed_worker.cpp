@@ -91,11 +91,12 @@ Result<DoomedPut> reserve(Client& client, const Namespace& ns,
 int run_doomed(const WorkerOptions& options) {
   Json line = {{"step", "doomed"}, {"engine", options.engine}, {"values", options.values}};
   const Model model = model_of(options);
-  // Every value is made of the same page: what matters is that bytes arrive.
+  // Every value is made of the same page: what matters is that bytes arrive. They are of this set
+  // alone: the memory may still hold what the engine killed before has written there.
   PagedCache paged(model, *arrangement(options.arrangement), 1);
   auto memory = make_cache_memory(memory_kind(options), paged.bytes());
   if (!memory) return fail_with(line, "memory", memory.error());
-  const std::vector<std::byte> image(paged.bytes(), std::byte{0xee});
+  const std::vector<std::byte> image = value_of(options.set, paged.bytes());
   if (auto written = (*memory)->write(image); !written)
     return fail_with(line, "fill", written.error());
   auto client = open_client(options);
