@@ -4,6 +4,22 @@
 #include <string>
 
 namespace orlop::gpu {
+namespace {
+
+std::string cuda_version(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+// CUDA calls a driver that is not there one that is too old.
+std::string what_of_the_driver() {
+  int version = 0;
+  (void)cudaDriverGetVersion(&version);
+  if (version == 0) return "; there is no NVIDIA driver here";
+  return "; the driver's CUDA is " + cuda_version(version) + ", this build needs CUDA " +
+         cuda_version(CUDART_VERSION);
+}
+
+}  // namespace
 
 std::unexpected<Error> cuda_failure(cudaError_t error, std::string_view call) {
   (void)cudaGetLastError();
@@ -13,6 +29,7 @@ std::unexpected<Error> cuda_failure(cudaError_t error, std::string_view call) {
   message += ": ";
   message += cudaGetErrorString(error);
   message += " (" + std::to_string(static_cast<int>(error)) + ")";
+  if (error == cudaErrorInsufficientDriver) message += what_of_the_driver();
   return fail(code, std::move(message));
 }
 
