@@ -70,7 +70,7 @@ extern "C" {
 // ---- Versions
 
 // Of this header's functions and structs. Grows when something is added; what exists stays.
-#define ORLOP_API_VERSION 1
+#define ORLOP_API_VERSION 2
 
 // ORLOP_API_VERSION of the library that was loaded; at least the header's, or calls are missing.
 ORLOP_EXPORT uint32_t orlop_api_version(void);
@@ -528,6 +528,207 @@ ORLOP_EXPORT orlop_status orlop_flush(orlop_client* client, const orlop_namespac
 // The same for every namespace of the family that the node knows: all ranks (a weight update).
 ORLOP_EXPORT orlop_status orlop_flush_family(orlop_client* client, const orlop_namespace* ns,
                                              uint64_t* namespaces);
+
+// ---- Pages of an engine's cache: GPU memory, or CPU memory on machines without one
+//
+//   orlop_page_cache_open(client, &layout, value_len, NULL, &cache);   // once
+//   orlop_backup_pages(cache, &backup_item, 1, stream, &backup);       // ends the put plan
+//   orlop_backup_wait(backup, timeout_ms, outcomes, count);
+//   orlop_restore_pages(cache, &restore_item, 1, &options, &restore);
+//   orlop_restore_stream_wait(restore, 0, stream);   // the first layers may be used
+//   orlop_restore_wait(restore, timeout_ms, &valid, 1);
+//
+// What is promised is written in orlop/gpu.h, the layout in orlop/kv_layout.h. A stream is a
+// cudaStream_t; NULL: begin at once.
+
+typedef enum orlop_engine {
+  ORLOP_ENGINE_AUTO = 0,    // by the machine's table of measurements
+  ORLOP_ENGINE_HOST = 1,    // the CPU; both sides are its memory
+  ORLOP_ENGINE_STAGED = 2,  // long strips by copy engines, scattered inside the GPU
+  ORLOP_ENGINE_DIRECT = 3,  // a few thread blocks read and write host memory
+  ORLOP_ENGINE_PIECES = 4   // copy engines on the pieces
+} orlop_engine;
+
+// "auto", "host", "staged", "direct", "pieces"; "unknown" for a number that is none. Static text.
+ORLOP_EXPORT const char* orlop_engine_name(orlop_engine engine);
+
+// Pages of one numbering.
+typedef struct orlop_kv_pool {
+  orlop_text name;           // in errors and descriptions
+  uint32_t pages_per_value;  // engine pages that one value takes from this pool; 0: 1
+  uint32_t padding;          // 0
+} orlop_kv_pool;
+
+// One tensor of one layer. Strides in bytes, in any order and with any gaps.
+typedef struct orlop_kv_part {
+  orlop_text name;  // "layers.3.k": in errors and descriptions
+  uint32_t layer;   // not below the part before
+  uint32_t pool;    // index into the layout's pools
+  uint64_t base;    // address of page 0, head 0, token 0
+  uint64_t pages;   // page numbers are below it
+  uint64_t page_stride;
+  uint32_t heads;   // 0: 1
+  uint32_t tokens;  // of one engine page; 0: 1
+  uint64_t head_stride;
+  uint64_t token_stride;
+  uint64_t row_bytes;  // adjacent bytes of one head of one token
+} orlop_kv_part;
+
+#define ORLOP_ORDER_HEAD_TOKEN_CHANNEL 0u
+#define ORLOP_ORDER_TOKEN_HEAD_CHANNEL 1u
+
+typedef struct orlop_kv_layout {
+  size_t struct_size;
+  const orlop_kv_pool* pools;  // none: one, of one page a value
+  size_t pool_count;
+  const orlop_kv_part* parts;  // in the order of the value
+  size_t part_count;
+  uint32_t order;    // ORLOP_ORDER_... inside a part of the value
+  uint32_t padding;  // 0
+} orlop_kv_layout;
+
+#define ORLOP_PAGE_CACHE_DEVICE 1u  // device is set
+
+// How to open a page cache; NULL instead of it: all defaults.
+typedef struct orlop_page_cache_options {
+  size_t struct_size;
+  uint32_t engine;  // orlop_engine
+  uint32_t flags;   // ORLOP_PAGE_CACHE_...; unknown bits are refused
+  int32_t device;   // CUDA's number; without the flag: where the layout's memory is
+  uint32_t padding;
+  uint64_t staging_bytes;  // GPU memory a direction; 0: 192 MiB
+  // Told while value memory is registered with CUDA, on the calling thread; must not throw or jump
+  // out.
+  void (*progress)(void* context, uint64_t done_bytes, uint64_t all_bytes);
+  void* progress_context;
+} orlop_page_cache_options;
+
+typedef struct orlop_page_cache orlop_page_cache;
+typedef struct orlop_backup orlop_backup;
+typedef struct orlop_restore orlop_restore;
+
+// Bytes of one value of the layout: what value_len of the namespace must be.
+ORLOP_EXPORT orlop_status orlop_layout_value_len(const orlop_kv_layout* layout, uint64_t* bytes);
+
+// The client must be attached (ORLOP_NO_NODE). ORLOP_INVALID_ARGUMENT names the part;
+// ORLOP_NO_MEMORY: value memory could not be registered with CUDA.
+ORLOP_EXPORT orlop_status orlop_page_cache_open(orlop_client* client, const orlop_kv_layout* layout,
+                                                uint32_t value_len,
+                                                const orlop_page_cache_options* options,
+                                                orlop_page_cache** out);
+
+// Waits for its jobs, then frees.
+ORLOP_EXPORT void orlop_page_cache_free(orlop_page_cache* cache);
+
+// Engine, device and layout for people; buffer, capacity and *size as of orlop_canonical_text.
+ORLOP_EXPORT orlop_status orlop_page_cache_describe(const orlop_page_cache* cache, char* buffer,
+                                                    size_t capacity, size_t* size);
+
+// The engine that a batch of so many values would use; ORLOP_ENGINE_AUTO when there is no cache.
+ORLOP_EXPORT orlop_engine orlop_page_cache_engine(const orlop_page_cache* cache, size_t values,
+                                                  int restore);
+
+// Counters since it was opened, and gauges (running, registered_bytes).
+typedef struct orlop_page_cache_stats {
+  size_t struct_size;
+  uint64_t backups, restores;
+  uint64_t pages_backed_up, bytes_backed_up;
+  uint64_t pages_restored, bytes_restored;
+  uint64_t mismatches, cancelled, failed;
+  uint64_t running, registered_bytes;
+} orlop_page_cache_stats;
+
+// stats->struct_size is set by the caller.
+ORLOP_EXPORT orlop_status orlop_page_cache_read_stats(const orlop_page_cache* cache,
+                                                      orlop_page_cache_stats* stats);
+
+// Numbers of pages of one pool.
+typedef struct orlop_page_list {
+  const int64_t* pages;
+  size_t count;
+} orlop_page_list;
+
+// One list a pool: pages_per_value numbers for every key of the put, prepared or not.
+typedef struct orlop_backup_item {
+  orlop_put_plan* plan;
+  const orlop_page_list* lists;
+  size_t list_count;
+} orlop_backup_item;
+
+// One list a pool: pages_per_value numbers for every page of the plan.
+typedef struct orlop_restore_item {
+  orlop_read_plan* plan;
+  const orlop_page_list* lists;
+  size_t list_count;
+  size_t rank;  // of a cohort's plan, else 0
+} orlop_restore_item;
+
+// Copies pages into the puts' memory, then commits them by itself. Ends the plans; on an error they
+// are left as they were. out: NULL when nobody waits.
+ORLOP_EXPORT orlop_status orlop_backup_pages(orlop_page_cache* cache,
+                                             const orlop_backup_item* items, size_t item_count,
+                                             void* stream, orlop_backup** out);
+
+// 1: committed (or aborted) and answered. Never blocks.
+ORLOP_EXPORT int orlop_backup_done(const orlop_backup* backup);
+
+// Keys of all its puts together.
+ORLOP_EXPORT size_t orlop_backup_size(const orlop_backup* backup);
+
+// One outcome per key, item by item; `count` is the size. ORLOP_DEADLINE after timeout_ms: ask
+// again. ORLOP_CLOSED: was cancelled; ORLOP_SYSTEM: the CUDA error.
+ORLOP_EXPORT orlop_status orlop_backup_wait(orlop_backup* backup, int64_t timeout_ms,
+                                            orlop_outcome* outcomes, size_t count);
+
+// What is submitted to `stream` afterwards waits until the pages have been read. On the CPU: waits.
+ORLOP_EXPORT orlop_status orlop_backup_stream_wait(orlop_backup* backup, void* stream);
+
+// Submits nothing more; the plans are aborted when what was submitted is over.
+ORLOP_EXPORT orlop_status orlop_backup_cancel(orlop_backup* backup);
+
+// The backup goes on.
+ORLOP_EXPORT void orlop_backup_free(orlop_backup* backup);
+
+// Layers [first, end).
+typedef struct orlop_layer_range {
+  uint32_t first, end;
+} orlop_layer_range;
+
+// How to restore; NULL instead of it: all defaults.
+typedef struct orlop_restore_options {
+  size_t struct_size;
+  void* stream;
+  const orlop_layer_range* ranges;  // copied in this order, disjoint; none: all layers at once
+  size_t range_count;
+} orlop_restore_options;
+
+// Copies values into pages and checks them. The plans stay the caller's; ending them under the copy
+// is safe. No page number may come twice.
+ORLOP_EXPORT orlop_status orlop_restore_pages(orlop_page_cache* cache,
+                                              const orlop_restore_item* items, size_t item_count,
+                                              const orlop_restore_options* options,
+                                              orlop_restore** out);
+
+// 1: arrived and compared. Never blocks.
+ORLOP_EXPORT int orlop_restore_done(const orlop_restore* restore);
+
+// Ranges of the job, at least 1; 1: this range has arrived (not yet compared).
+ORLOP_EXPORT size_t orlop_restore_ranges(const orlop_restore* restore);
+ORLOP_EXPORT int orlop_restore_range_done(const orlop_restore* restore, size_t range);
+
+// What is submitted to `stream` afterwards waits for the range. On the CPU: waits.
+ORLOP_EXPORT orlop_status orlop_restore_stream_wait(orlop_restore* restore, size_t range,
+                                                    void* stream);
+
+// Pages before the first mismatch, one number an item; what lies after it must not be used. Errors
+// as of orlop_backup_wait.
+ORLOP_EXPORT orlop_status orlop_restore_wait(orlop_restore* restore, int64_t timeout_ms,
+                                             uint32_t* valid, size_t count);
+
+ORLOP_EXPORT orlop_status orlop_restore_cancel(orlop_restore* restore);
+
+// The restore goes on.
+ORLOP_EXPORT void orlop_restore_free(orlop_restore* restore);
 
 // NOLINTEND(modernize-use-using,modernize-use-nullptr)
 #ifdef __cplusplus

@@ -17,6 +17,12 @@ std::string_view to_string(Kind kind) {
       return "get handle";
     case Kind::kReadPlan:
       return "read plan";
+    case Kind::kPageCache:
+      return "page cache";
+    case Kind::kBackup:
+      return "backup";
+    case Kind::kRestore:
+      return "restore";
   }
   return "pointer to something else";
 }

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "orlop/client.h"
+#include "orlop/gpu.h"
 #include "orlop/orlop.h"
 
 namespace orlop::c_api {
@@ -23,6 +24,9 @@ enum class Kind : std::uint64_t {
   kFuture = 0x4f52'4c4f'5001'0004,
   kGetHandle = 0x4f52'4c4f'5001'0005,
   kReadPlan = 0x4f52'4c4f'5001'0006,
+  kPageCache = 0x4f52'4c4f'5001'0007,
+  kBackup = 0x4f52'4c4f'5001'0008,
+  kRestore = 0x4f52'4c4f'5001'0009,
 };
 std::string_view to_string(Kind kind);
 
@@ -46,6 +50,14 @@ struct orlop_get_handle : orlop::c_api::Handle<orlop::GetHandle, orlop::c_api::K
 struct orlop_read_plan : orlop::c_api::Handle<orlop::ReadPlan, orlop::c_api::Kind::kReadPlan> {};
 struct orlop_future : orlop::c_api::Handle<orlop::Future, orlop::c_api::Kind::kFuture> {
   std::size_t size = 0;  // keys of the put
+};
+
+struct orlop_page_cache : orlop::c_api::Handle<orlop::PageCache, orlop::c_api::Kind::kPageCache> {};
+struct orlop_backup : orlop::c_api::Handle<orlop::Backup, orlop::c_api::Kind::kBackup> {
+  std::size_t size = 0;  // keys of all its puts
+};
+struct orlop_restore : orlop::c_api::Handle<orlop::Restore, orlop::c_api::Kind::kRestore> {
+  std::size_t size = 0;  // items
 };
 
 namespace orlop::c_api {
