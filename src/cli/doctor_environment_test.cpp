@@ -135,7 +135,7 @@ TEST(JudgeEnvironment, Locked_memory_matters_with_a_gpu_only) {
   e.cuda = {.present = true,
             .works = true,
             .version = 13'000,
-            .devices = {{"NVIDIA H200", 9, 0, 140 * kGiBytes}},
+            .devices = {{"NVIDIA H200", 9, 0, 140 * kGiBytes, ""}},
             .why = ""};
   expect_check(e, "memlock", Verdict::kWarning, "8.00 MiB may be locked");
   expect_check(e, "gpu", Verdict::kOk,
