@@ -42,8 +42,8 @@ def test_the_wheel_has_the_package_the_programs_and_nothing_else(wheel):
     names = {Path(name).as_posix() for name in zipfile.ZipFile(wheel).namelist()}
     package = {name for name in names if not name.startswith("orlop-")}
     assert {"orlop/bin/orlop", "orlop/bin/orlopd", "orlop/_native.pyi", "orlop/py.typed"} <= package
-    sources = {f"orlop/{one.name}" for one in (ROOT / "python/orlop").glob("*.py*")
-               if one.suffix != ".pyc"}
+    sources = {one.relative_to(ROOT / "python").as_posix()
+               for one in (ROOT / "python/orlop").rglob("*.py*") if one.suffix != ".pyc"}
     assert {name for name in package if name.endswith((".py", ".pyi"))} == {
         name for name in sources if name.endswith((".py", ".pyi"))}
     assert all(name.startswith("orlop/") for name in package)
