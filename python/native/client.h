@@ -28,6 +28,7 @@ class ClientObject {
   explicit ClientObject(std::shared_ptr<ClientBox> box) : box_(std::move(box)) {}
 
   ClientBox& box() const { return *box_; }
+  const std::shared_ptr<ClientBox>& shared_box() const { return box_; }
   Client& usable() const {
     box_->check_process();
     return box_->client;

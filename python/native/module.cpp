@@ -7,6 +7,7 @@
 #include "future.h"
 #include "gil.h"
 #include "keys.h"
+#include "page_cache.h"
 
 NB_MODULE(_native, module) {
   namespace py = orlop::python;
@@ -21,6 +22,8 @@ NB_MODULE(_native, module) {
   py::bind_put_plan(module);
   py::bind_read_plan(module);
   py::bind_client(module);
+  py::bind_page_cache(module);
+  py::bind_page_jobs(module);
   py::bind_child(module);
   module.def("_in_main_interpreter",
              [] { return PyInterpreterState_Get() == PyInterpreterState_Main(); });

@@ -73,13 +73,18 @@ std::size_t PutPlanBox::copy_in_all(PyObject* sources) {
   return plan_.prepared();
 }
 
-nb::object PutPlanBox::commit() {
-  const auto mine = open_turn();
+PutPlan& PutPlanBox::plan_without_views() {
   invalidate_views();
   if (has_pages()) {
     raise_buffer("plan: cannot be committed, " + pages_in_words() +
                  " of its memory still in use; delete them first, the plan stays open");
   }
+  return plan_;
+}
+
+nb::object PutPlanBox::commit() {
+  const auto mine = open_turn();
+  plan_without_views();
   Result<Future> future;
   {
     // Computes the checksums that nobody has computed.

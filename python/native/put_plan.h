@@ -28,6 +28,10 @@ class PutPlanBox final : public PlanMemory {
   nb::object blob();
   // BufferError while arrays over its memory live: the plan stays open.
   nb::object commit();
+  // For a backup, which ends the plan. In a turn of the caller's that lasts until the backup was
+  // begun; BufferError as of commit.
+  PutPlan& plan_without_views();
+  void consumed() { ended_ = true; }
   // Idempotent. Put off while arrays over its memory live; report_views: BufferError says so.
   void abort(bool report_views);
 

@@ -33,6 +33,7 @@ class ReadPlanBox final : public PlanMemory {
   std::size_t copy_out_all(PyObject* destinations, Py_ssize_t rank);
   std::uint64_t expected_checksum(Py_ssize_t i, Py_ssize_t rank) const;
   nb::object blob();
+  ReadPlan& plan() { return plan_; }  // in a turn of the caller's
   // Idempotent. Put off while arrays over its memory live; report_views: BufferError says so.
   void release(bool report_views);
 

@@ -10,6 +10,8 @@ from orlop.outcomes import MissReason, Outcome
 
 # Keys: one bytes-like object (one key), an iterable of them, PackedKeys, or 2-D uint8.
 Keys = Buffer | PackedKeys | Iterable[Buffer]
+# Page numbers of one pool: a C-contiguous buffer of int64, or an iterable of int.
+Pages = Buffer | Iterable[int]
 # One buffer per key, or one buffer for all.
 Buffers = Buffer | Iterable[Buffer]
 
@@ -488,6 +490,133 @@ class Client:
         Forgets every value of the namespace, or of all ranks of its family. Returns the number
         of namespaces. A plan begun after it never sees bytes from before. Raises NoNode.
         """
+
+class PageCacheStats:
+    """Counters of one PageCache since it was opened, and gauges of now."""
+
+    @property
+    def backups(self) -> int:
+        """Backups begun."""
+
+    @property
+    def restores(self) -> int:
+        """Restores begun."""
+
+    @property
+    def pages_backed_up(self) -> int:
+        """Values written."""
+
+    @property
+    def bytes_backed_up(self) -> int:
+        """Their bytes."""
+
+    @property
+    def pages_restored(self) -> int:
+        """Values read."""
+
+    @property
+    def bytes_restored(self) -> int:
+        """Their bytes."""
+
+    @property
+    def mismatches(self) -> int:
+        """Values whose checksum was wrong."""
+
+    @property
+    def cancelled(self) -> int:
+        """Jobs that were cancelled."""
+
+    @property
+    def failed(self) -> int:
+        """Jobs that ended with an error of CUDA."""
+
+    @property
+    def running(self) -> int:
+        """Gauge: jobs that are not over."""
+
+    @property
+    def registered_bytes(self) -> int:
+        """Gauge: value memory in use by the engines."""
+
+def _layout_value_len(pools: Sequence[tuple[str, int]], parts: Sequence[tuple[str, int, int, int, int, int, int, int, int, int, int]]) -> int: ...
+
+def _open_page_cache(client: Client, pools: Sequence[tuple[str, int]], parts: Sequence[tuple[str, int, int, int, int, int, int, int, int, int, int]], token_first: bool, value_len: int, engine: str, device: int, staging_bytes: int, progress: object | None) -> _PageCache: ...
+
+class _PageCache:
+    """Behind orlop.gpu.PageCache."""
+
+    def backup(self, items: Sequence[tuple[object, object, int]], stream: int) -> Backup: ...
+
+    def restore(self, items: Sequence[tuple[object, object, int]], stream: int, ranges: Sequence[tuple[int, int]]) -> Restore: ...
+
+    def describe(self) -> str: ...
+
+    def engine_for(self, values: int, restore: bool) -> str: ...
+
+    @property
+    def stats(self) -> PageCacheStats: ...
+
+class Backup:
+    """
+    A backup under way: PageCache.backup. `await backup` and backup.result() give one list of
+    Outcome per plan. May be dropped, the backup goes on and commits by itself.
+    """
+
+    def ready(self) -> bool:
+        """True when result() would not wait. Never blocks."""
+
+    def __await__(self) -> Generator[Any, None, list[list[Outcome]]]:
+        """The outcomes, without blocking the event loop."""
+
+    def result(self, timeout: float | None = None) -> list[list[Outcome]]:
+        """
+        Waits for the outcomes, one list per plan. timeout: seconds, None: for ever; then raises
+        TimeoutError and may be asked again. Closed after a cancel. The GIL is released.
+        """
+
+    def stream_wait(self, stream: int) -> None:
+        """
+        What is submitted to the CUDA stream afterwards waits until the pages have been read.
+        On the CPU: waits.
+        """
+
+    def cancel(self) -> None:
+        """
+        Copies nothing more; the plans are aborted when what was begun is over.
+        """
+
+class Restore:
+    """
+    A restore under way: PageCache.restore. `await restore` and restore.result() give, per plan,
+    the number of pages before the first whose checksum was wrong; what lies after it must not be
+    used. May be dropped, the restore goes on.
+    """
+
+    def ready(self) -> bool:
+        """True when result() would not wait. Never blocks."""
+
+    def __await__(self) -> Generator[Any, None, list[int]]:
+        """The valid lengths, without blocking the event loop."""
+
+    def result(self, timeout: float | None = None) -> list[int]:
+        """
+        Waits until all is copied and checked; valid pages per plan. timeout as of Backup.
+        """
+
+    @property
+    def ranges(self) -> int:
+        """Number of layer ranges, at least 1."""
+
+    def range_ready(self, range: int) -> bool:
+        """True when the range has arrived (checked only at the end)."""
+
+    def stream_wait(self, range: int, stream: int) -> None:
+        """
+        What is submitted to the CUDA stream afterwards waits for the range. On the CPU: waits.
+        """
+
+    def cancel(self) -> None:
+        """Copies nothing more."""
 
 class _Child:
     """A child process; ends with the thread that started it."""

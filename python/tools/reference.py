@@ -33,6 +33,9 @@ SECTIONS = [
     ("Writing", "_native.pyi", ["PutPlan", "Future"]),
     ("Reading", "_native.pyi", ["GetHandle", "GetResult", "ReadPlan", "ExistsResult"]),
     ("Statistics", "_native.pyi", ["Stats"]),
+    ("Pages of an engine's cache: orlop.gpu", "gpu.py",
+     ["PageCache", "KvLayout", "KvPart", "KvPool", "part_from"]),
+    ("", "_native.pyi", ["Backup", "Restore", "PageCacheStats"]),
     ("Outcomes", "outcomes.py", ["Outcome", "MissReason"]),
     ("Errors", "errors.py", []),
 ]
