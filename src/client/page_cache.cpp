@@ -294,6 +294,8 @@ void PageCacheState::run() {
 }
 
 void PageCacheState::client_closes(MonoNs deadline) {
+  // Before the word that it is closed: who gets that answer finds the jobs of before cancelled.
+  for (const std::shared_ptr<PageJob>& job : running()) job->cancel();
   {
     const Lock lock(mutex_);
     closed_ = true;
