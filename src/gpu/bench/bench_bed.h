@@ -111,7 +111,7 @@ Result<double> measure_median(int runs, const Measured& what);
 
 #define BENCH_TRY(expression)                                 \
   do {                                                        \
-    if (auto&& bench_tried = (expression); !bench_tried)        \
+    if (auto&& bench_tried = (expression); !bench_tried)      \
       return std::unexpected(std::move(bench_tried.error())); \
   } while (false)
 
