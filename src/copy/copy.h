@@ -54,8 +54,10 @@ struct CopyHint {
 // of our reference machine), of which it owns a changing sliver. There the two ways cross between
 // 32 and 64 MiB of small pages. Table: docs/architecture/copy.md.
 inline constexpr std::uint64_t kDefaultStreamOutBytes = 32 * 1024 * 1024;
-// One value of at least this many bytes streams whatever its batch: four of its pages move side by
-// side, which gains 14 to 16 % at 1 and 4 MiB (in the cache and from memory) over going through it.
+// One value of at least this many bytes streams whatever its batch, four of its pages side by side.
+// What that gains depends on how busy the host's memory is: get of 1 / 4 / 16 MiB in 103 / 349 /
+// 1,350 us on a quiet machine (race of 2026-11-30); beside other work going through the cache was
+// faster for 1 and 4 MiB (140 against 240, 657 against 841 us) into a buffer that is used again.
 inline constexpr std::uint64_t kDefaultStreamOutValueBytes = 1024 * 1024;
 // Into value memory: a slot was last touched a whole round of evictions ago, so ordinary stores
 // would first fetch what they overwrite, and push out what the engine works on. A put of 4 MiB is

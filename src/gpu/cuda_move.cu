@@ -186,7 +186,9 @@ __device__ std::uint64_t move_chunk(CacheSide& cache, std::byte* value, std::uin
   uint4 cell[kCellsPerLane];
   const bool whole = cut.low == start && cut.high - start == kChecksumChunkBytes;
   const auto offset_of = [&](unsigned u) { return start + (u * kLanes + lane) * kCellBytes; };
-  const auto value_cell = [&](unsigned u) { return reinterpret_cast<uint4*>(value + offset_of(u)); };
+  const auto value_cell = [&](unsigned u) {
+    return reinterpret_cast<uint4*>(value + offset_of(u));
+  };
   if (kKind == MoveKind::kScatter && whole) {
     // Before anything else: where the cells go is found out while they come.
 #pragma unroll
@@ -266,8 +268,9 @@ __device__ std::uint64_t move_chunk(CacheSide& cache, std::byte* value, std::uin
 }
 
 // The last block to end stores what all summed, leaves zeros for the next kernel, raises the flag.
-// Fences are cumulative: a block's fence orders what its other threads stored before the barrier, and
-// the last block's fence for the host what it has seen of all blocks, their stores to the host too.
+// Fences are cumulative: a block's fence orders what its other threads stored before the barrier,
+// and the last block's fence for the host what it has seen of all blocks, their stores to the host
+// too.
 __device__ void finish(const MoveArguments& a) {
   __shared__ bool last;
   __syncthreads();
@@ -393,8 +396,8 @@ cudaError_t launch_move(const MoveArguments& arguments, MoveKind kind, unsigned 
   const bool shared_values = arguments.stage == nullptr && arguments.value_addresses != nullptr;
   const std::size_t shared = (shared_numbers ? numbers * sizeof(std::uint32_t) : 0) +
                              (shared_values ? arguments.count * sizeof(std::byte*) : 0);
-  // Not <<<>>> and cudaGetLastError: that would also return, and clear, what another library of this
-  // process left behind on this thread.
+  // Not <<<>>> and cudaGetLastError: that would also return, and clear, what another library of
+  // this process left behind on this thread.
   MoveArguments copy = arguments;
   bool in_shared = shared_numbers;
   void* parameters[] = {&copy, &in_shared};
