@@ -105,7 +105,8 @@ class ClientCore : public client::ThreadExitListener,
   void found_mismatch(ReadState& plan, std::size_t page, std::size_t rank);
 
   // ---- core_close.cpp
-  void add_memory_user(const std::shared_ptr<client::MemoryUser>& user);
+  // False: close() was called, and will not tell the user.
+  [[nodiscard]] bool add_memory_user(const std::shared_ptr<client::MemoryUser>& user);
   std::shared_ptr<client::Attachment> attachment();  // in use, or null
 
   void thread_exits(client::ThreadState& state) override;

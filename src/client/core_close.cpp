@@ -138,10 +138,13 @@ void ClientCore::end_writes(MonoNs deadline) {
   wait_for_commits(lock, deadline);
 }
 
-void ClientCore::add_memory_user(const std::shared_ptr<client::MemoryUser>& user) {
+bool ClientCore::add_memory_user(const std::shared_ptr<client::MemoryUser>& user) {
+  // The lock under which close() begins: either it finds the user, or we see that it was called.
   const Lock lock(mutex_);
+  if (closed_.load()) return false;
   std::erase_if(memory_users_, [](const auto& known) { return known.expired(); });
   memory_users_.push_back(user);
+  return true;
 }
 
 std::vector<std::shared_ptr<client::MemoryUser>> ClientCore::memory_users() {

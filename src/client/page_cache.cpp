@@ -104,7 +104,7 @@ Result<std::shared_ptr<PageCacheState>> PageCacheState::open(Client& client, con
                                                              const PageCacheOptions& options) {
   if (auto usable = ClientAccess::usable(client); !usable) return std::unexpected(usable.error());
   const std::shared_ptr<ClientCore> core = ClientAccess::core(client).shared_from_this();
-  if (core->closed().load()) return closed_client();
+  if (core->closed().load()) return closed_client();  // else the answer would be "not attached"
   auto compiled = gpu::CompiledLayout::compile(layout, value_len);
   if (!compiled) return std::unexpected(compiled.error());
   const std::shared_ptr<Attachment> attachment = core->attachment();
@@ -122,7 +122,7 @@ Result<std::shared_ptr<PageCacheState>> PageCacheState::open(Client& client, con
   auto state = std::make_shared<PageCacheState>(core, std::move(*compiled), gpu::describe(layout),
                                                 std::move(*engines), options);
   if (auto used = state->use(attachment); !used) return std::unexpected(used.error());
-  core->add_memory_user(state);
+  if (!core->add_memory_user(state)) return closed_client();
   return state;
 }
 
@@ -140,7 +140,8 @@ Result<void> PageCacheState::usable() const {
     return fail(ErrorCode::kForkedChild,
                 "page cache: was made by the parent of this process; open a new Client here");
   }
-  if (core_->closed().load()) return closed_client();
+  const Lock lock(mutex_);
+  if (closed_) return closed_client();
   return {};
 }
 

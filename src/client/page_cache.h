@@ -98,7 +98,7 @@ class PageCacheState final : public client::MemoryUser,
   std::mutex memory_mutex_;  // held for as long as registering takes
   std::vector<std::shared_ptr<client::UsableMemory>> memories_;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable idle_;
   std::unordered_map<const PageJob*, std::shared_ptr<PageJob>> running_;
   std::thread thread_;
