@@ -78,17 +78,19 @@ Result<std::vector<CompiledLayout::Strip>> strips_of(const CompiledLayout& layou
     return strips;
   }
   for (const LayerRange& range : ranges) {
-    const Result<CompiledLayout::Strip> strip = layout.strip(range);
-    if (!strip) return std::unexpected(strip.error());
-    for (const std::uint64_t edge : {strip->begin, strip->end}) {
-      if (edge % 8 != 0 && edge != layout.value_len() && strip->begin != strip->end) {
+    const Result<CompiledLayout::Strip> found = layout.strip(range);
+    if (!found) return std::unexpected(found.error());
+    CompiledLayout::Strip strip = *found;
+    if (strip.begin == strip.end) strip = {};  // cuts nothing, wherever it lies
+    for (const std::uint64_t edge : {strip.begin, strip.end}) {
+      if (edge % 8 != 0 && edge != layout.value_len()) {
         return fail(ErrorCode::kInvalidArgument,
                     "layers " + std::to_string(range.first) + " to " + std::to_string(range.end) +
                         " end at byte " + std::to_string(edge) +
                         " of the value, no multiple of 8: copy all layers in one range");
       }
     }
-    strips.push_back(*strip);
+    strips.push_back(strip);
   }
   // Ranges and not strips: a range without parts has an empty strip that begins where another does.
   std::vector<LayerRange> sorted(ranges.begin(), ranges.end());

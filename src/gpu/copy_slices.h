@@ -40,7 +40,8 @@ struct SliceLimits {
   std::uint32_t most_numbers = 8192;    // of a slice, as long as one value does not exceed them
 };
 
-// The strips of the request's ranges (all of the value when there are none).
+// The strips of the request's ranges (all of the value when there are none), each beginning at a
+// multiple of 8 bytes; a range without parts has the strip [0, 0).
 // kInvalidArgument: ranges that overlap, or that cut a value at an offset that is no multiple of 8
 // (a checksum cannot be split there).
 Result<std::vector<CompiledLayout::Strip>> strips_of(const CompiledLayout& layout,

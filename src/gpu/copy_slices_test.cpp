@@ -70,6 +70,27 @@ TEST(StripsOf, The_end_of_the_value_is_no_split) {
   EXPECT_TRUE(strips_of(layout_of(5), odd));
 }
 
+// Layers 0 and 2 of 12 bytes: layer 1 would lie at byte 12.
+TEST(StripsOf, A_range_without_parts_cuts_nothing) {
+  KvLayout layout;
+  for (const std::uint32_t layer : {0U, 2U}) {
+    layout.parts.push_back({.name = "part",
+                            .layer = layer,
+                            .base = (layer + 1) * kMiB,
+                            .pages = 8,
+                            .page_stride = 12,
+                            .row_bytes = 12});
+  }
+  const auto compiled = CompiledLayout::compile(layout, 24);
+  ASSERT_TRUE(compiled);
+  const LayerRange ranges[] = {{1, 2}};
+  const auto strips = strips_of(*compiled, ranges);
+  ASSERT_TRUE(strips);
+  ASSERT_EQ(strips->size(), 1u);
+  EXPECT_EQ((*strips)[0].begin, 0u);
+  EXPECT_EQ((*strips)[0].end, 0u);
+}
+
 TEST(StripsOf, Layers_that_go_twice_are_refused) {
   const LayerRange ranges[] = {{1, 3}, {0, 2}};
   const auto strips = strips_of(layout_of(64), ranges);
