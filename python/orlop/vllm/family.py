@@ -27,8 +27,10 @@ class Family:
         self._thread: threading.Thread | None = None
         self._instance = uuid.uuid4().hex[:12]
         self._updates = 0
+        self._lock = threading.Lock()  # weights may have been read only after an update of them
         self._known: tuple[str, list[orlop.Namespace]] | None = None
-        self.problem: str | None = None  #: why it will never be known
+        self._outdated: orlop.Namespace | None = None  # of before an update, not yet flushed
+        self.problem: str | None = None  #: why it is not known and will not be by itself
 
     def tell(self, ranks: list[Mapping[str, Any]], size: int) -> None:
         """The descriptors of all ranks in order; size: how many there must be."""
@@ -56,20 +58,25 @@ class Family:
 
     def renew(self) -> bool:
         """After a weight update: forgets every page of the family and leaves its namespaces, because
-        what their name says is no longer so. False: no node confirmed that it forgot."""
-        known, self._known = self._known, None
-        if known is None:
+        what their name says is no longer so, and what is still to be read of the weights' files even
+        less. False: no node confirmed; nothing is offered or stored until a later call is."""
+        with self._lock:
+            known, self._known = self._known, None
+            self._updates += 1
+        if known is not None:
+            self._outdated = known[1][0]
+        if not self._ranks:
             return False
-        self._updates += 1
         revision = f"updated:{self._instance}:{self._updates % _UPDATED_NAMES}"
         try:
-            self._client.flush(known[1][0], family=True)
+            if self._outdated is not None:
+                self._client.flush(self._outdated, family=True)
             fresh = self._open(revision)
             self._client.flush(fresh[0], family=True)
         except orlop.NoNode:
-            self._known = None  # and stays so until the next update: nothing old is ever restored
             self.problem = "a weight update could not be told to the node"
             return False
+        self._outdated, self.problem = None, None
         self._known = (revision, fresh)
         return True
 
@@ -80,7 +87,10 @@ class Family:
     def _find_out(self) -> None:
         try:
             revision = self._weights()
-            self._known = (revision, self._open(revision))
+            namespaces = self._open(revision)
+            with self._lock:
+                if self._updates == 0:
+                    self._known = (revision, namespaces)
         except Exception as error:
             self.problem = str(error)
             _LOG.warning("orlop is off: %s", error)

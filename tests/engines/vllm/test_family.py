@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Namespaces and weight updates, on a real node: nothing from before an update is ever offered."""
+
+import threading
+
+import orlop
+import pytest
+from node import NodeProcess
+
+from orlop.vllm.family import Family
+
+RANK = {"engine": "vllm", "layout": "l", "model": "m", "dtype": "f", "page_tokens": 32, "value_len": 1024,
+        "layers": 2, "heads": 1, "tp_rank": 0, "tp_size": 1, "pp_rank": 0, "pp_size": 1}
+
+
+@pytest.fixture
+def place(tmp_path):
+    return str(tmp_path / "orlop.sock")
+
+
+@pytest.fixture
+def running(place):
+    node = NodeProcess(place)
+    yield node
+    node.close()
+
+
+@pytest.fixture
+def client(place):
+    client = orlop.Client(socket=place, name="family")
+    yield client
+    client.close()
+
+
+def family_of(client, weights):
+    family = Family(client, weights)
+    family.tell([RANK], 1)
+    return family
+
+
+def test_update_while_the_weights_are_still_read_is_not_undone_by_their_end(running, client):
+    gate = threading.Event()
+    family = family_of(client, lambda: gate.wait(60) and "files")
+    assert client.wait_ready(60) and family.revision == ""
+    assert family.renew() and family.revision.startswith("updated:")
+    updated = family.revision
+    gate.set()
+    family.close()
+    assert family.revision == updated
+
+
+def test_update_without_a_node_offers_nothing_until_one_is_confirmed(place, client):
+    family = family_of(client, lambda: "files")
+    family.close()
+    assert family.revision == "files" and not family.renew()
+    assert family.namespaces is None and "could not be told" in family.problem
+    assert not family.renew() and family.namespaces is None
+    node = NodeProcess(place)
+    try:
+        assert client.wait_ready(60) and family.renew()
+        assert family.revision.startswith("updated:") and family.problem is None
+    finally:
+        node.close()
+
+
+def test_update_forgets_the_pages_of_the_family(running, client):
+    family = family_of(client, lambda: "files")
+    family.close()
+    assert client.wait_ready(60)
+    (old,) = family.namespaces
+    assert client.put(old, [b"k"], [b"\1" * 1024]) == [orlop.Outcome.STORED]
+    assert family.renew() and client.get_bytes(old, [b"k"]) == []
+    assert client.get_bytes(family.namespaces[0], [b"k"]) == []
+
+
+def test_ranks_that_do_not_all_take_part_are_no_family(client):
+    for ranks, size, why in [([], 1, "0 of 1 ranks"), ([RANK], 2, "1 of 2 ranks"),
+                             ([RANK, {**RANK, "heads": 2}], 2, "not of one family")]:
+        family = Family(client, lambda: "files")
+        family.tell(ranks, size)
+        assert family.namespaces is None and why in family.problem
+        assert not family.renew() and family.namespaces is None
