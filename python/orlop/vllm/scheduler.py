@@ -309,8 +309,8 @@ class SchedulerSide:
     def renew(self) -> bool:
         for state in self._requests.values():
             self._drop_offer(state)
-            state.saved = 1 << 60  # computed with the old weights, at least in part
-            state.may_load = False
+            # Computed with the old weights, at least in part.
+            state.may_load = state.may_save = False
         return self._family.renew()
 
     def close(self) -> None:

@@ -87,11 +87,9 @@ def test_an_offer_that_is_not_taken_is_unpinned_in_the_same_step(engine, fresh_p
     for _ in range(12):
         engine.step()
     engine.add("a", prompt)
-    with engine.counted() as new:
-        for _ in range(5):
-            engine.step()
-            assert engine.offers._client.stats().open_handles == 0
-    del new
+    for _ in range(5):
+        engine.step()
+        assert engine.offers._client.stats().open_handles == 0
     assert engine.run_out()["a"] == plain
     engine.assert_nothing_held()
 
@@ -128,6 +126,25 @@ def test_a_block_that_the_engine_needs_is_not_saved_with_its_new_bytes(engine, f
     plain = [engine.plain([prompt])[0] for prompt in prompts]
     for prompt, tokens in zip(prompts, plain, strict=True):
         assert engine.ask([prompt])[0].tokens == tokens
+    engine.assert_nothing_held()
+
+
+def test_a_load_that_fails_after_a_weight_update_lets_nothing_old_be_stored(engine, fresh_prompt,
+                                                                            held_load):
+    """Its request is computed on from blocks of before the update. Leaves the family of the files."""
+    gate, begun = held_load
+    prompt = fresh_prompt()
+    engine.store([prompt])
+    engine.ask([prompt[:70]], orlop="no_load,no_save")  # 2 blocks of its own
+    engine.add("a", prompt)
+    while not begun.is_set():
+        engine.step()
+    engine.llm.reset_prefix_cache(reset_connector=True)
+    with engine.counted() as new:
+        gate.set()
+        assert "a" in engine.run_out()
+    assert new["failed_pages"] == 2 and new["saved_pages"] == 0
+    engine.forget()
     engine.assert_nothing_held()
 
 
