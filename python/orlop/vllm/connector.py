@@ -244,12 +244,14 @@ if hasattr(base, "CacheHitSource"):
 
 
 def _with_role(options: Options, transfer: Any) -> Options:
-    """kv_role narrows what the option mode allows."""
-    if not transfer.is_kv_consumer and options.loads:
-        return dataclasses.replace(options, mode="save_only")
-    if not transfer.is_kv_producer and options.saves:
-        return dataclasses.replace(options, mode="load_only")
-    return options
+    """kv_role narrows what the option mode allows. Raises ValueError when nothing is left."""
+    loads = options.loads and transfer.is_kv_consumer
+    saves = options.saves and transfer.is_kv_producer
+    if not (loads or saves):
+        raise ValueError(f"mode {options.mode} and kv_role {transfer.kv_role} leave nothing to do")
+    if loads and saves:
+        return options
+    return dataclasses.replace(options, mode="load_only" if loads else "save_only")
 
 
 def _rank(config: Any) -> dict[str, int]:

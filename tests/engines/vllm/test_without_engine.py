@@ -42,8 +42,8 @@ def full():
     return FullAttentionSpec(block_size=32, num_kv_heads=1, head_size=32, dtype=torch.float32)
 
 
-def connector(options, kv_cache, role, **changed):
-    transfer = KVTransferConfig(kv_connector="OrlopConnector", kv_role="kv_both",
+def connector(options, kv_cache, role, kv_role="kv_both", **changed):
+    transfer = KVTransferConfig(kv_connector="OrlopConnector", kv_role=kv_role,
                                 kv_load_failure_policy="recompute",
                                 kv_connector_extra_config=options)
     return OrlopConnector(configuration(kv_transfer_config=transfer, **changed), role, kv_cache)
@@ -81,6 +81,20 @@ def assert_off(one):
     assert not one.requires_kv_delivery and one.reset_cache() is True
     one.shutdown()
     assert any(name.startswith("refused") for name in one._counters.totals())
+
+
+@pytest.mark.parametrize(("role", "mode", "used"), [
+    ("kv_both", "read_write", "read_write"), ("kv_both", "load_only", "load_only"),
+    ("kv_producer", "read_write", "save_only"), ("kv_producer", "save_only", "save_only"),
+    ("kv_consumer", "read_write", "load_only"), ("kv_consumer", "load_only", "load_only"),
+    ("kv_producer", "load_only", None), ("kv_consumer", "save_only", None)])
+def test_role_narrows_the_mode_and_never_widens_it(full, caplog, role, mode, used):
+    one = connector({"mode": mode}, groups(full), KVConnectorRole.WORKER, kv_role=role)
+    if used is None:
+        assert_off(one)
+        assert f"mode {mode} and kv_role {role} leave nothing to do" in caplog.text
+    else:
+        assert one._options.mode == used
 
 
 class OtherSpec:
