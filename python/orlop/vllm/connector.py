@@ -62,10 +62,9 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
             _LOG.warning("orlop: kv_load_failure_policy is %r, so a page that is lost between look-up "
                          "and load ends its request with an error; set it to \"recompute\"",
                          transfer.kv_load_failure_policy)
-        if self._options.load_mode == "sync" and getattr(config.scheduler_config, "async_scheduling",
-                                                         False):
-            # The next step is scheduled before a failed load is known, and would save what it made of it.
-            _LOG.warning("orlop: load_mode sync does not go with async_scheduling; async is used")
+        if self._options.load_mode == "sync" and not _failures_are_known_in_time(config):
+            _LOG.warning("orlop: load_mode sync does not go with async_scheduling or several ranks; "
+                         "async is used")
             self._options = dataclasses.replace(self._options, load_mode="async")
         options = self._options
         self._client = orlop.Client(socket=options.socket, name="vllm scheduler")
@@ -252,6 +251,13 @@ def _with_role(options: Options, transfer: Any) -> Options:
     if loads and saves:
         return options
     return dataclasses.replace(options, mode="load_only" if loads else "save_only")
+
+
+def _failures_are_known_in_time(config: Any) -> bool:
+    """Of synchronous loads. Else a step that is scheduled, or a rank that loads the same pages without
+    a failure, would save what it computed from bad ones."""
+    return (config.parallel_config.world_size == 1
+            and not getattr(config.scheduler_config, "async_scheduling", False))
 
 
 def _rank(config: Any) -> dict[str, int]:

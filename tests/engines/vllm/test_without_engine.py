@@ -97,6 +97,19 @@ def test_role_narrows_the_mode_and_never_widens_it(full, caplog, role, mode, use
         assert one._options.mode == used
 
 
+@pytest.mark.parametrize(("ranks", "overlap", "used"), [
+    (1, False, "sync"), (1, True, "async"), (2, False, "async")])
+def test_sync_loads_only_where_a_failure_is_known_before_anything_is_saved(
+        full, tmp_path, ranks, overlap, used):
+    one = connector({"load_mode": "sync", "socket": str(tmp_path / "none")}, groups(full),
+                    KVConnectorRole.SCHEDULER, parallel_config=SimpleNamespace(world_size=ranks),
+                    scheduler_config=SimpleNamespace(async_scheduling=overlap))
+    try:
+        assert one._options.load_mode == one._scheduler._options.load_mode == used
+    finally:
+        one.shutdown()
+
+
 class OtherSpec:
     block_size = 32
 
