@@ -107,11 +107,6 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
             if side is not None:
                 side.close()
 
-    def unregister_kv_caches(self) -> None:
-        """Newer vLLM, before its memory goes away in sleep mode: nothing may touch it afterwards."""
-        if self._worker is not None:
-            self.shutdown()
-
     def get_handshake_metadata(self) -> RankTold | None:
         return RankTold(self._worker.descriptor) if self._worker is not None else None
 
