@@ -246,6 +246,19 @@ def test_timeline_that_cannot_be_written_is_off(tmp_path, clock, caplog):
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+def test_timeline_into_a_pipe_that_nobody_reads_stops_nobody(tmp_path, clock, caplog):
+    os.mkfifo(tmp_path / "pipe")
+    assert not Timeline(str(tmp_path / "pipe"), clock).on  # returns
+    assert "requests are not traced" in caplog.text
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    timeline = Timeline(str(tmp_path / "pipe"), clock)
+    for i in range(2000):  # more than a pipe holds
+        timeline.note(str(i), a="x" * 100)
+        timeline.end(str(i))
+    assert not timeline.on and "tracing ends" in caplog.text
+    os.close(reader)
+
+
 # ---- guard ---------------------------------------------------------------------------------------
 
 

@@ -26,8 +26,9 @@ class Timeline:
         self._file = -1
         if path is not None:
             try:
-                self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC,
-                                     0o600)
+                # O_NONBLOCK: a pipe that nobody reads must not stop the engine.
+                self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+                                     | os.O_NONBLOCK, 0o600)
             except (OSError, ValueError) as error:
                 _LOG.warning("trace_requests: %s; requests are not traced", error)
 
