@@ -28,7 +28,7 @@ GOLDEN_SALTED = "d141211c3dc0d3f9"
 def test_keys_differ_for_every_difference():
     parent = first_parent()
     extras = [None, (), ("a",), ("a", "b"), ("ab",), (("a",), "b"), b"a", "a", ("a", None), (1,), ("1",),
-              (True,), (1.0,), ("a", 1), ["lora", "x"], ["lora", "y"]]
+              (True,), (1.0,), ("a", 1), ["lora", "x"], ["lora", "y"], ("\ud800",), ("\udfff",)]
     keys = [chain_key(parent, [1, 2, 3], extra) for extra in extras]
     keys += [chain_key(parent, [1, 2, 4]), chain_key(parent, [1, 2]), chain_key(keys[0], [1, 2, 3])]
     assert len(set(keys)) == len(keys)

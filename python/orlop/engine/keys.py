@@ -45,7 +45,7 @@ def _encoded(part: Any) -> bytes:
     if isinstance(part, (tuple, list)):
         return b"t%d:" % len(part) + b"".join(_encoded(one) for one in part)
     if isinstance(part, str):
-        text = part.encode()
+        text = part.encode(errors="surrogatepass")
         return b"s%d:" % len(text) + text
     if isinstance(part, (bytes, bytearray)):
         return b"b%d:" % len(part) + bytes(part)
