@@ -24,6 +24,11 @@ _CPU_ISAS = {"amx", "vec", "vec16", "neon", "rvv", "vxe", "vsx"}
 # Rotary scalings whose tables do not depend on how long the engine lets a sequence become.
 _FIXED_ROPES = {"default", "linear", "llama3", "yarn", "mrope", "proportional"}
 
+# vLLM's load formats that read all weights from the files of the model's folder.
+_FROM_FOLDER = {"auto", "hf", "safetensors", "fastsafetensors", "instanttensor", "mistral", "npcache", "pt",
+                "sharded_state"}
+_NAME_THEM = "set the option `weights` to a name that changes with the weights"
+
 
 class Refused(Exception):
     """This configuration is not understood: the adapter stays off, for this reason."""
@@ -158,14 +163,16 @@ def weights_of(config: Any, options: Options) -> str:
         return f"named:{options.weights}"
     if config.load_config.load_format == "dummy":
         return f"dummy:{model.seed}"
+    if config.load_config.load_format not in _FROM_FOLDER:
+        raise Refused(f"load_format {config.load_config.load_format} takes weights from elsewhere than the "
+                      f"model's folder; {_NAME_THEM}")
     folder = Path(str(model.model))
     if not folder.exists():
         from huggingface_hub import try_to_load_from_cache
 
         found = try_to_load_from_cache(str(model.model), "config.json", revision=model.revision)
         if not isinstance(found, str):
-            raise Refused(f"no files of {model.model} are on this machine; set the option `weights` "
-                          "to a name that changes with the weights")
+            raise Refused(f"no files of {model.model} are on this machine; {_NAME_THEM}")
         folder = Path(found).parent
     try:
         return weights_identity(folder)

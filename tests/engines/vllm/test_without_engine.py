@@ -14,6 +14,7 @@ from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
 from vllm.v1.kv_cache_interface import FullAttentionSpec
 from vllm.v1.request import Request
 
+from orlop.engine.options import Options
 from orlop.engine.reasons import Reason
 from orlop.vllm import OrlopConnector, identity
 from orlop.vllm.keys import RequestKeys
@@ -172,6 +173,24 @@ def test_engine_hashes_are_used_where_every_process_computes_the_same():
         config = configuration(cache_config=SimpleNamespace(prefix_caching_hash_algo=algorithm))
         assert identity.engine_hashes_are_keys(config) == shared
         assert identity.key_spec(config, "chain").startswith(algorithm if shared else "chain")
+
+
+def test_weights_are_read_only_where_the_engine_reads_them_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+
+    def identity_of(load_format, **options):
+        config = SimpleNamespace(
+            model_config=SimpleNamespace(model=str(tmp_path), seed=3, revision=None),
+            load_config=SimpleNamespace(load_format=load_format))
+        return identity.weights_of(config, Options(**options))
+
+    assert len(identity_of("auto")) == 32 and identity_of("safetensors") == identity_of("auto")
+    assert identity_of("dummy") == "dummy:3"
+    for elsewhere in ("tensorizer", "runai_streamer", "one of a plugin"):
+        with pytest.raises(identity.Refused, match="set the option `weights`"):
+            identity_of(elsewhere)
+        assert identity_of(elsewhere, weights="m@7") == "named:m@7"
 
 
 def test_another_hash_seed_is_another_namespace(monkeypatch):
