@@ -62,8 +62,8 @@ struct ClientOptions {
   std::uint32_t ledger_cells = 1'000'000;  // pages that can be pinned at once
   // Called from the library's own thread when the client becomes attached (true) or loses its
   // node (false). May call ready() and close(), and may drop the last reference of the Client, both
-  // of which return at once: that thread closes the client when the callback has returned. Nothing
-  // else.
+  // of which return at once: that thread closes the client when the callback has returned. The same
+  // of other Clients: they are closed by threads of their own. Nothing else.
   std::function<void(bool)> on_ready{};
 };
 

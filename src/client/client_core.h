@@ -40,6 +40,11 @@
 #include "protocol/session/session.h"
 #include "runtime/spin.h"
 
+namespace orlop::client {
+// This thread is some client's own: it must not wait for the end of one.
+inline thread_local bool on_library_thread = false;
+}  // namespace orlop::client
+
 namespace orlop::detail {
 
 class ClientCore : public client::ThreadExitListener,
@@ -214,9 +219,8 @@ class ClientCore : public client::ThreadExitListener,
   EventFd wake_;                // the housekeeping thread has something to look at
   EventFd stop_bell_;           // rung once, when it has to end
   std::thread thread_;
-  std::atomic<std::thread::id> own_thread_{};  // the library's thread, written by itself
+  std::atomic<std::thread::id> own_thread_{};  // the library's thread; none: it has none
   std::mutex close_mutex_;  // one close() at a time, and the others wait for it; before mutex_
-  std::shared_ptr<ClientCore> closing_;  // closed from its own thread, which does the rest
 
   // Read without mutex_; written by the housekeeping thread under it.
   std::atomic<std::uint64_t> number_{0};  // of the attachment in use; 0: none
@@ -227,6 +231,7 @@ class ClientCore : public client::ThreadExitListener,
 
   mutable std::mutex mutex_;
   std::condition_variable progress_;
+  std::shared_ptr<ClientCore> closing_;  // closed inside an on_ready: its own thread does the rest
   std::uint32_t waiting_ = 0;
   bool consumer_active_ = false;
   runtime::AdaptiveSpin spin_;

@@ -227,6 +227,50 @@ TEST_F(CloseTest, Close_insideOnReady_isWaitedForByTheNext) {
   EXPECT_TRUE(own.gone());
 }
 
+// Each would wait for the other's thread if a close inside on_ready waited for anybody.
+TEST_F(CloseTest, TwoClients_thatCloseEachOtherInsideOnReady_bothEnd) {
+  std::latch both_inside{2};
+  OwnThread* other_of_one = nullptr;
+  OwnThread* other_of_two = nullptr;
+  std::latch made{1};
+  const auto close_other = [&](OwnThread*& other) {
+    return [&](std::optional<Client>&) {
+      made.wait();
+      both_inside.arrive_and_wait();
+      other->client()->close();
+    };
+  };
+  OwnThread one(with_socket({}), true, close_other(other_of_one));
+  OwnThread two(with_socket({}), true, close_other(other_of_two));
+  other_of_one = &two;
+  other_of_two = &one;
+  made.count_down();
+  for (OwnThread* closed : {&one, &two}) {
+    EXPECT_TRUE(eventually([&] {
+      const auto answered = closed->client()->ping();
+      return !answered && answered.error().code == ErrorCode::kClosed;
+    }));
+    closed->client().reset();
+    EXPECT_TRUE(closed->gone());
+  }
+  EXPECT_TRUE(eventually([&] { return node.channels_held() == 2; })) << "those of the fixture";
+}
+
+// Whoever comes first, the client says goodbye to its node and goes.
+TEST_F(CloseTest, Client_closedInsideAnOnReadyAndByAnotherThread_leavesItsNode) {
+  for (std::size_t round = 0; round < 20; ++round) {
+    OwnThread closed(with_socket({}), true, [](std::optional<Client>&) {});
+    ASSERT_TRUE(closed.client()->wait_ready(kLong));
+    OwnThread closing(with_socket({}), true,
+                      [&](std::optional<Client>&) { closed.client()->close(); });
+    closed.client()->close();
+    closing.client().reset();  // its thread has ended, and with it its close()
+    closed.client().reset();
+    EXPECT_TRUE(closed.gone()) << round;
+  }
+  EXPECT_TRUE(eventually([&] { return node.channels_held() == 2; })) << "those of the fixture";
+}
+
 TEST_F(CloseTest, Plan_thatOutlivesAClientEndedInsideOnReady_answersClosed) {
   std::optional<PutPlan> plan;
   std::optional<Namespace> place;

@@ -61,6 +61,7 @@ std::shared_ptr<ClientCore> ClientCore::start(ClientOptions options) {
   try {
     const client::BlockSignals blocked;
     core->thread_ = std::thread([raw = core.get()] { raw->run(); });
+    core->own_thread_.store(core->thread_.get_id());
   } catch (const std::system_error& error) {
     return cannot({ErrorCode::kSystem, std::string("starting the library's thread failed: ") +
                                            error.what() + "; raise the limit of threads"});
@@ -105,15 +106,17 @@ std::uint64_t ClientCore::segment_id() {
 
 void ClientCore::close() {
   const MonoNs deadline = deadline_in({});
+  // Inside an on_ready, ours or another client's: a thread cannot wait for its own end, and two
+  // that waited for each other's would never end. The client's own thread does the rest.
+  const bool by_own_thread = client::on_library_thread && own_thread_.load() != std::thread::id();
   bool first = false;
   {
     const Lock lock(mutex_);
     first = !closed_.exchange(true);
+    if (first && by_own_thread) closing_ = shared_from_this();
     if (first) notify();
   }
-  if (std::this_thread::get_id() == own_thread_.load()) {
-    // Inside on_ready: a thread cannot wait for its own end. It does the rest when it gets there.
-    if (first) closing_ = shared_from_this();
+  if (by_own_thread) {
     end_thread();
     return;
   }

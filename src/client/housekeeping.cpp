@@ -27,6 +27,7 @@ using client::ThreadState;
 
 void ClientCore::run() {
   own_thread_.store(std::this_thread::get_id());
+  client::on_library_thread = true;
   MonoNs backoff = client::kFirstRetry;
   while (!stop_.load()) {
     if (!attach_once()) {
@@ -39,9 +40,12 @@ void ClientCore::run() {
     while (!stop_.load() && resume_until_back());
     if (!stop_.load()) retire();
   }
-  if (closing_ == nullptr) return;
   // Nothing of this object is touched after it: it may be the last reference.
-  const std::shared_ptr<ClientCore> last = std::move(closing_);
+  const std::shared_ptr<ClientCore> last = [this] {
+    const Lock lock(mutex_);
+    return std::exchange(closing_, nullptr);
+  }();
+  if (last == nullptr) return;
   const MonoNs deadline = deadline_in({});
   end_writes(deadline);
   leave_node(deadline);
