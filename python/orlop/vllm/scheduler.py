@@ -9,6 +9,7 @@ or a failure. Thread: the engine's scheduler.
 import dataclasses
 import logging
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import orlop
@@ -190,22 +191,18 @@ class SchedulerSide:
             self._counters.add("lookups", reason=Reason.NOT_TAKEN)
         overwritten: list[int] = [block for order in self._orders for block in order.blocks]
         saves: list[SaveOrder] = []
-        scheduled = output.num_scheduled_tokens
-        for new in output.scheduled_new_reqs:
-            table = list(new.block_ids[0])
-            self._progress(new.req_id, table, new.num_computed_tokens, scheduled, overwritten, saves)
-        cached = output.scheduled_cached_reqs
-        for i, name in enumerate(cached.req_ids):
-            more = cached.new_block_ids[i]
-            table = list(more[0]) if more else []
-            computed = cached.num_computed_tokens[i]
-            if name not in cached.resumed_req_ids:
-                overwritten.extend(table)
-                known = self._requests.get(name)
-                table = [] if known is None else known.blocks + table
-                self._progress(name, table, computed, scheduled, [], saves)
+        for name, computed, blocks, whole in _scheduled(output):
+            overwritten += blocks[computed // self._block_size:] if whole else blocks
+            state = self._requests.get(name)
+            if state is None:
+                continue
+            if whole:
+                state.blocks = blocks
             else:
-                self._progress(name, table, computed, scheduled, overwritten, saves)
+                state.blocks += blocks  # in place: the table of a long request is not copied each step
+            order = self._save(state, computed + output.num_scheduled_tokens.get(name, 0))
+            if order is not None:
+                saves.append(order)
         loads, self._orders = self._orders, []
         return StepOrders(loads, saves, overwritten, output.total_num_scheduled_tokens == 0,
                           self._family.revision)
@@ -217,17 +214,6 @@ class SchedulerSide:
             state.may_save = False
         loads, self._orders = self._orders, []
         return StepOrders(loads, [], None, False, self._family.revision)
-
-    def _progress(self, name: str, table: list[int], computed: int, scheduled: dict[str, int],
-                  overwritten: list[int], saves: list[SaveOrder]) -> None:
-        overwritten.extend(table[computed // self._block_size:])
-        state = self._requests.get(name)
-        if state is None:
-            return
-        state.blocks = table
-        order = self._save(state, computed + scheduled.get(name, 0))
-        if order is not None:
-            saves.append(order)
 
     def _save(self, state: RequestState, computed: int) -> SaveOrder | None:
         # computed counts drafts that may be rejected; complete() only accepted tokens.
@@ -340,6 +326,18 @@ class SchedulerSide:
         self._offered.pop(state.request.request_id, None)
         if offer is not None:
             self._client.cancel_get(offer.handle)
+
+
+def _scheduled(output: Any) -> Iterator[tuple[str, int, list[int], bool]]:
+    """Of each request of a step: its name, tokens computed before, its blocks, and whether these are
+    its whole table (it begins, or begins again) or were added to it."""
+    for new in output.scheduled_new_reqs:
+        yield new.req_id, new.num_computed_tokens, list(new.block_ids[0]), True
+    cached = output.scheduled_cached_reqs
+    for i, name in enumerate(cached.req_ids):
+        blocks = cached.new_block_ids[i]
+        yield (name, cached.num_computed_tokens[i], list(blocks[0]) if blocks else [],
+               name in cached.resumed_req_ids)
 
 
 def _is_unsupported(request: Any) -> bool:
