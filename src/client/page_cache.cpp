@@ -121,8 +121,9 @@ Result<std::shared_ptr<PageCacheState>> PageCacheState::open(Client& client, con
   }
   auto state = std::make_shared<PageCacheState>(core, std::move(*compiled), gpu::describe(layout),
                                                 std::move(*engines), options);
-  if (auto used = state->use(attachment); !used) return std::unexpected(used.error());
+  // First: what is registered from here on is let go of when the node's memory goes.
   if (!core->add_memory_user(state)) return closed_client();
+  if (auto used = state->use(attachment); !used) return std::unexpected(used.error());
   return state;
 }
 
@@ -205,22 +206,32 @@ Result<void> PageCacheState::submit(const std::shared_ptr<PageJob>& job, PageBat
   return {};
 }
 
+std::shared_ptr<UsableMemory> PageCacheState::known_memory(const Attachment& attachment) {
+  const Lock lock(mutex_);
+  for (const std::shared_ptr<UsableMemory>& known : memories_)
+    if (known->attachment.get() == &attachment) return known;
+  return nullptr;
+}
+
 Result<std::shared_ptr<UsableMemory>> PageCacheState::use(
     const std::shared_ptr<Attachment>& attachment) {
-  const std::lock_guard lock(memory_mutex_);
-  for (const std::shared_ptr<UsableMemory>& known : memories_)
-    if (known->attachment == attachment) return known;
+  if (auto known = known_memory(*attachment)) return known;
+  const std::lock_guard one_at_a_time(registering_);
+  if (auto known = known_memory(*attachment)) return known;
   auto registration = engines_->use_memory(attachment->value_memory.span(), progress_);
   if (!registration) return std::unexpected(registration.error());
   auto made = std::make_shared<UsableMemory>(attachment, std::move(*registration));
-  memories_.push_back(made);
+  // Kept for the next call only where somebody will still tell us to let go of it: not what a plan
+  // holds of a node that is gone, nor after close().
+  const Lock lock(mutex_);
+  if (!closed_ && core_->attachment() == attachment) memories_.push_back(made);
   return made;
 }
 
 void PageCacheState::memory_gone() {
-  const std::shared_ptr<Attachment> current = core_->attachment();
   std::vector<std::shared_ptr<UsableMemory>> gone;  // unregistered after the lock
-  const std::lock_guard lock(memory_mutex_);
+  const Lock lock(mutex_);
+  const std::shared_ptr<Attachment> current = core_->attachment();
   const auto first = std::partition(memories_.begin(), memories_.end(), [&](const auto& memory) {
     return memory->attachment == current;
   });
@@ -268,15 +279,11 @@ void PageCacheState::count(const PageCacheStats& ended) {
 }
 
 PageCacheStats PageCacheState::stats() {
-  std::uint64_t registered = 0;
-  {
-    const std::lock_guard lock(memory_mutex_);
-    for (const auto& memory : memories_) registered += memory->attachment->value_memory.size();
-  }
   const Lock lock(mutex_);
   PageCacheStats stats = stats_;
   stats.running = running_.size();
-  stats.registered_bytes = registered;
+  for (const auto& memory : memories_)
+    stats.registered_bytes += memory->attachment->value_memory.size();
   return stats;
 }
 
@@ -304,8 +311,9 @@ void PageCacheState::client_closes(MonoNs deadline) {
   const std::vector<std::shared_ptr<PageJob>> jobs = running();
   for (const std::shared_ptr<PageJob>& job : jobs) job->cancel();
   for (const std::shared_ptr<PageJob>& job : jobs) static_cast<void>(job->wait_finished(deadline));
-  const std::lock_guard lock(memory_mutex_);
-  memories_.clear();  // jobs that still run keep theirs
+  std::vector<std::shared_ptr<UsableMemory>> gone;  // unregistered after the lock
+  const Lock lock(mutex_);
+  gone.swap(memories_);  // jobs that still run keep theirs
 }
 
 void PageCacheState::shut_down() {

@@ -4,8 +4,9 @@
 //
 // Threads: callers, any number; the copier's own, which only push into the completion queue; one
 // completion thread, made with the first job, that ends jobs nobody waits for.
-// Locks, in this order: PageJob::mutex_, memory_mutex_, mutex_, those of ClientCore. Never held
-// while waiting for a device.
+// Locks, in this order: PageJob::mutex_, registering_, mutex_, those of ClientCore. None is held
+// while a device works, and only registering_ while memory is registered, which takes seconds and
+// calls the caller's progress.
 #pragma once
 
 #include <condition_variable>
@@ -80,6 +81,7 @@ class PageCacheState final : public client::MemoryUser,
  private:
   using Lock = std::unique_lock<std::mutex>;
   Result<void> usable() const;
+  std::shared_ptr<client::UsableMemory> known_memory(const client::Attachment& attachment);
   Result<std::shared_ptr<client::UsableMemory>> use(
       const std::shared_ptr<client::Attachment>& attachment);
   Result<void> submit(const std::shared_ptr<PageJob>& job, client::PageBatch& batch,
@@ -95,10 +97,10 @@ class PageCacheState final : public client::MemoryUser,
   const std::shared_ptr<client::CompletionQueue> completions_ =
       std::make_shared<client::CompletionQueue>();
 
-  std::mutex memory_mutex_;  // held for as long as registering takes
-  std::vector<std::shared_ptr<client::UsableMemory>> memories_;
+  std::mutex registering_;  // one registers at a time
 
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  // what follows
+  std::vector<std::shared_ptr<client::UsableMemory>> memories_;
   std::condition_variable idle_;
   std::unordered_map<const PageJob*, std::shared_ptr<PageJob>> running_;
   std::thread thread_;

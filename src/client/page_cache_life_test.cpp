@@ -276,6 +276,24 @@ TEST_F(PageCacheLifeTest, Cancel_atAnyTime_leavesNothingBehind) {
     EXPECT_TRUE(client.release_views(reading).has_value());
     EXPECT_TRUE(client.remove(pages_ns, keys).has_value());
   }
+// Else the old mapping, and with CUDA its pinned pages, would stay beside the new for ever.
+TEST_F(PageCacheLifeTest, Restore_ofAPlanOfMemoryThatIsGone_keepsNoHoldOfIt) {
+  PageCache cache = open_cache(client, engine.layout());
+  const Keys keys(4);
+  store(cache, engine, keys);
+  ReadPlan plan = pin(client, pages_ns, keys);
+  const std::uint64_t before = client.segment_id();
+  node.replace_keeper();
+  ASSERT_TRUE(eventually([&] { return client.ready() && client.segment_id() != before; }));
+  ASSERT_TRUE(eventually([&] { return cache.stats().registered_bytes == 0; }));
+  const auto pages = numbers(4);
+  const RestoreItem item{.plan = &plan, .pages = {pages}};
+  engine.clear();
+  EXPECT_EQ(**cache.restore({&item, 1})->wait(kLong), std::vector<std::uint32_t>{4});
+  EXPECT_TRUE(engine.holds(3, 3));
+  EXPECT_EQ(cache.stats().registered_bytes, 0U);
+}
+
   EXPECT_GE(cache.stats().cancelled, cancelled);
   EXPECT_EQ(cache.stats().failed, 0U);
   EXPECT_TRUE(eventually([&] { return prepared_slots() == 0; }));
