@@ -186,8 +186,8 @@ class SchedulerSide:
     # ---- once a step ------------------------------------------------------------------------------
 
     def orders(self, output: Any) -> StepOrders:
-        for state in list(self._offered.values()):
-            self._drop_offer(state)
+        for offered in list(self._offered.values()):
+            self._drop_offer(offered)
             self._counters.add("lookups", reason=Reason.NOT_TAKEN)
         overwritten: list[int] = [block for order in self._orders for block in order.blocks]
         saves: list[SaveOrder] = []
