@@ -26,6 +26,7 @@ from orlop.vllm.family import Family
 from orlop.vllm.messages import RankTold, StepOrders
 from orlop.vllm.metrics import OrlopPromMetrics, OrlopStats
 from orlop.vllm.scheduler import SchedulerSide
+from orlop.vllm.store import RankStore
 from orlop.vllm.worker import StepEnds, WorkerSide
 
 _LOG = logging.getLogger("vllm.orlop")  # below vLLM's own, so that it goes where theirs go
@@ -87,7 +88,8 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
         except (ValueError, identity.Refused) as error:
             return self._refuse(error)
         self._client = orlop.Client(socket=self._options.socket, name="vllm worker")
-        self._worker = WorkerSide(self._options, self._client, self._counters, pages, descriptor)
+        self._worker = WorkerSide(self._options,
+                                  RankStore(self._client, pages, descriptor, self._counters))
         _LOG.info("orlop: %d bytes a block of %d tokens, namespace %s %s", pages.value_len,
                   descriptor["page_tokens"], descriptor["model"], descriptor["layout"])
         return None
@@ -108,7 +110,7 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
                 side.close()
 
     def get_handshake_metadata(self) -> RankTold | None:
-        return RankTold(self._worker.descriptor) if self._worker is not None else None
+        return RankTold(self._worker.store.descriptor) if self._worker is not None else None
 
     def set_xfer_handshake_metadata_pp_aware(self, metadata: dict[tuple[int, int], Any]) -> None:
         self._guard.run("handshake", lambda: self._told(metadata), lambda: None)

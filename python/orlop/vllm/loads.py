@@ -4,14 +4,12 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 
 import orlop
 from orlop.engine import reasons
-from orlop.engine.counters import Counters
-from orlop.engine.pages import PageRanges
 from orlop.engine.reasons import Reason
 from orlop.vllm.messages import LoadEnd, LoadOrder
+from orlop.vllm.store import RankStore
 
 _STOP_SECONDS = 30.0  # for the page under copy, and the loads behind it, which fail at once
 
@@ -22,13 +20,8 @@ class Loader:
     Thread: the engine's worker calls; the copies run on a thread of this object.
     """
 
-    def __init__(self, client: orlop.Client, pages: PageRanges,
-                 namespace: Callable[[str], orlop.Namespace], counters: Counters,
-                 deadline: float) -> None:
-        self._client = client
-        self._pages = pages
-        self._namespace = namespace
-        self._counters = counters
+    def __init__(self, store: RankStore, deadline: float) -> None:
+        self._store = store
         self._deadline = deadline
         self._change = threading.Condition()
         self._waiting: deque[tuple[LoadOrder, str, float]] = deque()
@@ -82,9 +75,9 @@ class Loader:
             try:
                 end = self._load(order, revision, since)
             except Exception:  # the engine waits for an end, whatever becomes of the load
-                self._counters.add("exceptions", reason="load")
+                self._store.counters.add("exceptions", reason="load")
                 end = failed(order)
-            self._counters.add("thread_seconds", time.thread_time() - processor)
+            self._store.counters.add("thread_seconds", time.thread_time() - processor)
             with self._change:
                 self._running = 0
                 self._ended.append(end)
@@ -98,29 +91,29 @@ class Loader:
             elif time.monotonic() - since > self._deadline:
                 reason = Reason.DEADLINE
             elif order.keys:
-                with self._client.read(self._namespace(revision), order.keys) as plan:
+                with self._store.client.read(self._store.namespace(revision), order.keys) as plan:
                     reason = reasons.of_miss(plan.result.reason)
                     for i in range(len(plan)):
-                        if not self._pages.copy_out(plan, i, order.blocks[i]):
+                        if not self._store.pages.copy_out(plan, i, order.blocks[i]):
                             reason = Reason.MISMATCH
                             break
                         right += 1
         except orlop.Error:
             reason = Reason.NO_NODE
         except Exception:
-            self._counters.add("exceptions", reason="load")
+            self._store.counters.add("exceptions", reason="load")
         end = LoadEnd(order.request, order.asynchronous, right, order.blocks[right:], reason,
                       time.monotonic() - since)
         self._count(end)
         return end
 
     def _count(self, end: LoadEnd) -> None:
-        self._counters.add("loaded_pages", end.pages)
-        self._counters.add("loaded_bytes", end.pages * self._pages.value_len)
-        self._counters.add("load_seconds", end.seconds)
+        self._store.counters.add("loaded_pages", end.pages)
+        self._store.counters.add("loaded_bytes", end.pages * self._store.pages.value_len)
+        self._store.counters.add("load_seconds", end.seconds)
         if end.bad_blocks:
-            self._counters.add("failed_loads", reason=end.reason)
-            self._counters.add("failed_pages", len(end.bad_blocks))
+            self._store.counters.add("failed_loads", reason=end.reason)
+            self._store.counters.add("failed_pages", len(end.bad_blocks))
 
 
 def failed(order: LoadOrder) -> LoadEnd:

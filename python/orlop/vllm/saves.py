@@ -8,15 +8,14 @@ again: protect() waits for the page under copy, never for the node.
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import orlop
 from orlop.engine import reasons
 from orlop.engine.breaker import CircuitBreaker
-from orlop.engine.counters import Counters
-from orlop.engine.pages import PageRanges
 from orlop.engine.reasons import Reason
 from orlop.vllm.messages import SaveOrder
+from orlop.vllm.store import RankStore
 
 _MOST_WAITING = 1024  # orders; one a request and step
 _PART = 32  # pages of one put: what is lost when its blocks are needed
@@ -36,13 +35,8 @@ class _Job:
 class Saver:
     """Thread: the engine's worker calls; the copies run on a thread of this object."""
 
-    def __init__(self, client: orlop.Client, pages: PageRanges,
-                 namespace: Callable[[str], orlop.Namespace], counters: Counters,
-                 deadline: float) -> None:
-        self._client = client
-        self._pages = pages
-        self._namespace = namespace
-        self._counters = counters
+    def __init__(self, store: RankStore, deadline: float) -> None:
+        self._store = store
         self._deadline = deadline
         self._breaker = CircuitBreaker(time.monotonic)
         self._change = threading.Condition()
@@ -102,7 +96,7 @@ class Saver:
             if job is not None:
                 self._run(job)
             self._take_answers()
-            self._counters.add("thread_seconds", time.thread_time() - processor)
+            self._store.counters.add("thread_seconds", time.thread_time() - processor)
             with self._change:
                 if job is not None:
                     self._jobs.popleft()
@@ -113,20 +107,20 @@ class Saver:
         try:
             parent = job.order.parent
             for begun in range(0, len(keys), _PART):
-                self._store(job, begun, keys[begun:begun + _PART], parent)
+                self._put(job, begun, keys[begun:begun + _PART], parent)
                 parent = keys[min(begun + _PART, len(keys)) - 1]
         except orlop.Error:
             self._breaker.failed()
             self._drop(len(keys) - begun, Reason.NO_NODE)
         except Exception:
-            self._counters.add("exceptions", reason="save")
+            self._store.counters.add("exceptions", reason="save")
             self._drop(len(keys) - begun, Reason.EXCEPTION)
 
-    def _store(self, job: _Job, first: int, keys: list[bytes], parent: bytes | None) -> None:
+    def _put(self, job: _Job, first: int, keys: list[bytes], parent: bytes | None) -> None:
         if job.cancelled or not self._breaker.allows():
             self._drop(len(keys), Reason.OVERWRITTEN if job.cancelled else Reason.RESTING)
             return
-        plan = self._client.put_start(self._namespace(job.revision), keys, parent=parent,
+        plan = self._store.client.put_start(self._store.namespace(job.revision), keys, parent=parent,
                                       deadline=self._deadline)
         with plan:
             if plan.outcomes[0] is orlop.Outcome.NO_NODE:
@@ -135,7 +129,7 @@ class Saver:
                 self._breaker.succeeded()
             for i, outcome in enumerate(plan.outcomes):
                 if outcome in (orlop.Outcome.EXISTS, orlop.Outcome.IN_FLIGHT):
-                    self._counters.add("present_pages")
+                    self._store.counters.add("present_pages")
                 elif outcome is not orlop.Outcome.PREPARED:
                     self._drop(1, reasons.of_outcome(outcome))
                 elif not self._copy(plan, i, job, job.order.blocks[first + i]):
@@ -151,7 +145,7 @@ class Saver:
                 return False
             job.copying = True
         try:
-            self._pages.copy_in(plan, index, block)
+            self._store.pages.copy_in(plan, index, block)
         finally:
             with self._change:
                 job.copying = False
@@ -173,12 +167,12 @@ class Saver:
                 self._unanswered.popleft()
             for outcome in outcomes:
                 if outcome is orlop.Outcome.STORED:
-                    self._counters.add("saved_pages")
-                    self._counters.add("saved_bytes", self._pages.value_len)
+                    self._store.counters.add("saved_pages")
+                    self._store.counters.add("saved_bytes", self._store.pages.value_len)
                 elif outcome is orlop.Outcome.EXISTS:
-                    self._counters.add("present_pages")
+                    self._store.counters.add("present_pages")
                 else:
                     self._drop(1, reasons.of_outcome(outcome))
 
     def _drop(self, pages: int, reason: Reason) -> None:
-        self._counters.add("dropped_pages", pages, reason=reason)
+        self._store.counters.add("dropped_pages", pages, reason=reason)

@@ -4,32 +4,22 @@
 Thread: the engine's worker.
 """
 
-import threading
-from typing import Any
-
-import orlop
-from orlop.engine.counters import Counters
 from orlop.engine.options import Options
-from orlop.engine.pages import PageRanges
 from orlop.engine.reasons import Reason
 from orlop.vllm.loads import Loader, failed
 from orlop.vllm.messages import LoadEnd, LoadOrder, StepOrders, StepReport
 from orlop.vllm.saves import Saver
+from orlop.vllm.store import RankStore
 
 # A step that computes nothing would otherwise spin; as long as a request that arrives may wait.
 _IDLE_WAIT = 0.004
 
 
 class WorkerSide:
-    def __init__(self, options: Options, client: orlop.Client, counters: Counters, pages: PageRanges,
-                 descriptor: dict[str, Any]) -> None:
-        self.descriptor = descriptor
-        self._client = client
-        self._counters = counters
-        self._namespaces: dict[str, orlop.Namespace] = {}
-        self._opening = threading.Lock()
-        self._loader = Loader(client, pages, self._namespace, counters, options.load_deadline)
-        self._saver = Saver(client, pages, self._namespace, counters, options.save_deadline)
+    def __init__(self, options: Options, store: RankStore) -> None:
+        self.store = store
+        self._loader = Loader(store, options.load_deadline)
+        self._saver = Saver(store, options.save_deadline)
         self._ends: list[LoadEnd] = []  # not told yet
         self._answered: set[str] = set()  # of this step's orders
         self._idle = False
@@ -64,8 +54,8 @@ class WorkerSide:
         # A step that computed on bad blocks is computed again, and its pages are ordered again; other
         # requests of the step may share those blocks.
         if any(end.bad_blocks and not end.asynchronous for end in self._ends):
-            self._counters.add("dropped_pages", sum(len(order.keys) for order in orders.saves),
-                               reason=Reason.TAINTED)
+            self.store.counters.add("dropped_pages", sum(len(order.keys) for order in orders.saves),
+                                    reason=Reason.TAINTED)
             return
         for order in orders.saves:
             self._saver.submit(order, orders.revision)
@@ -87,14 +77,6 @@ class WorkerSide:
     def close(self) -> None:
         self._loader.close()
         self._saver.close()
-
-    def _namespace(self, revision: str) -> orlop.Namespace:
-        with self._opening:
-            namespace = self._namespaces.get(revision)
-            if namespace is None:
-                namespace = self._client.open_namespace({**self.descriptor, "revision": revision})
-                self._namespaces[revision] = namespace
-            return namespace
 
 
 class StepEnds:

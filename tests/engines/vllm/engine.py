@@ -151,11 +151,11 @@ class Engine:
 
     @property
     def namespace_of_worker(self) -> Any:
-        return self.worker._worker._namespace(self.offers._family.revision)
+        return self.worker._worker.store.namespace(self.offers._family.revision)
 
     def page(self, block: int) -> bytes:
         """The bytes of a block in the engine's memory."""
-        layers = self.worker._worker._loader._pages._layers
+        layers = self.worker._worker.store.pages._layers
         return b"".join(layer[block].tobytes() for layer in layers)
 
     def _free_blocks(self) -> int:

@@ -108,13 +108,13 @@ def test_a_block_that_the_engine_needs_is_not_saved_with_its_new_bytes(engine, f
                                                                        monkeypatch):
     """Saves wait behind a gate while the pool is used several times over."""
     saver, gate = engine.worker._worker._saver, threading.Event()
-    store = saver._store
+    put = saver._put
 
     def waiting(*arguments):
         assert gate.wait(60)
-        store(*arguments)
+        put(*arguments)
 
-    monkeypatch.setattr(saver, "_store", waiting)
+    monkeypatch.setattr(saver, "_put", waiting)
     prompts = [fresh_prompt() for _ in range(8)]
     with engine.counted() as new:
         for prompt in prompts:
