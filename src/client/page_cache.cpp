@@ -298,7 +298,7 @@ std::vector<std::shared_ptr<PageJob>> PageCacheState::running() {
 void PageCacheState::run() {
   std::weak_ptr<PageJob> next;
   while (completions_->next(&next))
-    if (const std::shared_ptr<PageJob> job = next.lock()) static_cast<void>(job->finished());
+    if (const std::shared_ptr<PageJob> job = next.lock()) job->finish();
 }
 
 void PageCacheState::client_closes(MonoNs deadline) {

@@ -5,11 +5,14 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <future>
 #include <optional>
 #include <random>
 #include <thread>
 
+#include "client/access.h"
 #include "client/page_cache_fixture.h"
+#include "client/thread_state.h"
 
 namespace orlop::client::testing {
 namespace {
@@ -113,6 +116,38 @@ TEST_F(PageCacheLifeTest, Plan_releasedUnderARestore_keepsItsPinsUntilTheEnd) {
   EXPECT_EQ(**released->wait(kLong), std::vector<std::uint32_t>{kPages});
   EXPECT_EQ(**dropped->wait(kLong), std::vector<std::uint32_t>{kPages});
   expect_nothing_open(reader);
+}
+
+// The end of a job, which may sum gigabytes, is stopped here at the lock that it needs for the
+// plan.
+TEST_F(PageCacheLifeTest, Looks_atAJobThatIsBeingEnded_doNotWait) {
+  PageCache cache = open_cache(client, engine.layout());
+  store(cache, engine, Keys(kPages));
+  StalledMemory memory(engine.memory_bytes());
+  PageCache stalled = open_stalled(client, memory);
+  ReadPlan plan = pin(client, pages_ns, Keys(kPages));
+  const auto pages = numbers(kPages);
+  const RestoreItem item{.plan = &plan, .pages = {pages}};
+  auto restore = stalled.restore({&item, 1});
+  ASSERT_TRUE(memory.wait_touched());
+  std::unique_lock held(detail::ClientAccess::state(plan)->home->mutex);
+  memory.release();
+  auto looks = std::async(std::launch::async, [&] {
+    while (!restore->range_done(0)) std::this_thread::yield();
+    bool done = false;
+    for (std::size_t look = 0; look < 1'000; ++look) {
+      done = done || restore->done() || !restore->range_done(0);
+      std::this_thread::yield();
+    }
+    restore->cancel();  // too late
+    return !done;
+  });
+  EXPECT_EQ(looks.wait_for(kLong), std::future_status::ready);
+  held.unlock();
+  EXPECT_TRUE(looks.get());
+  EXPECT_EQ(**restore->wait(kLong), std::vector<std::uint32_t>{kPages});
+  EXPECT_TRUE(restore->done());
+  EXPECT_TRUE(client.release_views(plan).has_value());
 }
 
 TEST_F(PageCacheLifeTest, Close_underJobs_cancelsThemAndDetaches) {
@@ -239,6 +274,24 @@ TEST_F(PageCacheLifeTest, Memory_replacedUnderJobs_isLetGoAndTheNewOneUsed) {
   expect_nothing_open(client);
 }
 
+// Else the old mapping, and with CUDA its pinned pages, would stay beside the new for ever.
+TEST_F(PageCacheLifeTest, Restore_ofAPlanOfMemoryThatIsGone_keepsNoHoldOfIt) {
+  PageCache cache = open_cache(client, engine.layout());
+  const Keys keys(4);
+  store(cache, engine, keys);
+  ReadPlan plan = pin(client, pages_ns, keys);
+  const std::uint64_t before = client.segment_id();
+  node.replace_keeper();
+  ASSERT_TRUE(eventually([&] { return client.ready() && client.segment_id() != before; }));
+  ASSERT_TRUE(eventually([&] { return cache.stats().registered_bytes == 0; }));
+  const auto pages = numbers(4);
+  const RestoreItem item{.plan = &plan, .pages = {pages}};
+  engine.clear();
+  EXPECT_EQ(**cache.restore({&item, 1})->wait(kLong), std::vector<std::uint32_t>{4});
+  EXPECT_TRUE(engine.holds(3, 3));
+  EXPECT_EQ(cache.stats().registered_bytes, 0U);
+}
+
 // Whenever the cancel comes, a key is stored with all its bytes or not at all.
 TEST_F(PageCacheLifeTest, Cancel_atAnyTime_leavesNothingBehind) {
   PageCache cache = open_cache(client, engine.layout());
@@ -276,24 +329,6 @@ TEST_F(PageCacheLifeTest, Cancel_atAnyTime_leavesNothingBehind) {
     EXPECT_TRUE(client.release_views(reading).has_value());
     EXPECT_TRUE(client.remove(pages_ns, keys).has_value());
   }
-// Else the old mapping, and with CUDA its pinned pages, would stay beside the new for ever.
-TEST_F(PageCacheLifeTest, Restore_ofAPlanOfMemoryThatIsGone_keepsNoHoldOfIt) {
-  PageCache cache = open_cache(client, engine.layout());
-  const Keys keys(4);
-  store(cache, engine, keys);
-  ReadPlan plan = pin(client, pages_ns, keys);
-  const std::uint64_t before = client.segment_id();
-  node.replace_keeper();
-  ASSERT_TRUE(eventually([&] { return client.ready() && client.segment_id() != before; }));
-  ASSERT_TRUE(eventually([&] { return cache.stats().registered_bytes == 0; }));
-  const auto pages = numbers(4);
-  const RestoreItem item{.plan = &plan, .pages = {pages}};
-  engine.clear();
-  EXPECT_EQ(**cache.restore({&item, 1})->wait(kLong), std::vector<std::uint32_t>{4});
-  EXPECT_TRUE(engine.holds(3, 3));
-  EXPECT_EQ(cache.stats().registered_bytes, 0U);
-}
-
   EXPECT_GE(cache.stats().cancelled, cancelled);
   EXPECT_EQ(cache.stats().failed, 0U);
   EXPECT_TRUE(eventually([&] { return prepared_slots() == 0; }));

@@ -2,6 +2,7 @@
 #include "client/page_job.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/check.h"
@@ -18,70 +19,79 @@ PageJob::PageJob(std::shared_ptr<PageCacheState> cache)
 Result<void> PageJob::start(client::PageBatch& batch, const gpu::CopyRequest& request,
                             gpu::PageCopier& copier) {
   range_count_ = std::max<std::size_t>(request.ranges.size(), 1);
-  std::shared_ptr<PageCacheState> last;
-  const Lock lock(mutex_);
-  // Under our lock: who finds this job among the running ones and locks it finds it started.
+  // Entered and submitted under the lock: who finds this job among the running ones and locks it
+  // finds it started.
+  Lock lock(mutex_);
   if (auto entered = cache_->enter(shared_from_this(), request.direction); !entered) return entered;
-  if (!request.values.empty()) {
-    auto on_done = [queue = cache_->completions(), self = weak_from_this()](
-                       gpu::CopyJob& /*job*/) mutable { queue->push(std::move(self)); };
-    auto submitted = copier.submit(request, std::move(on_done));
-    if (!submitted) {
-      cache_->over(*this);
-      return std::unexpected(submitted.error());
-    }
-    copy_ = std::move(*submitted);
+  if (request.values.empty()) {
     batch_ = std::move(batch);
+    lock.unlock();
+    end({}, {}, std::vector<bool>(range_count_, true));
     return {};
   }
+  auto on_done = [queue = cache_->completions(), self = weak_from_this()](
+                     gpu::CopyJob& /*job*/) mutable { queue->push(std::move(self)); };
+  auto submitted = copier.submit(request, std::move(on_done));
+  if (!submitted) {
+    cache_->over(*this);
+    return std::unexpected(submitted.error());
+  }
+  copy_ = std::move(*submitted);
   batch_ = std::move(batch);
-  ranges_done_.assign(range_count_, true);
-  follow_up({}, {});
-  last = std::move(cache_);
-  last->over(*this);
-  finished_.store(true, std::memory_order_release);
   return {};
 }
 
 std::shared_ptr<gpu::CopyJob> PageJob::copy() {
-  if (finished_.load(std::memory_order_acquire)) return nullptr;
+  if (finished()) return nullptr;
   const Lock lock(mutex_);
   return copy_;
 }
 
 void PageJob::finish() {
+  std::shared_ptr<gpu::CopyJob> copy;
+  {
+    const Lock lock(mutex_);
+    if (copy_ == nullptr || std::exchange(finishing_, true)) return;
+    copy = copy_;
+  }
+  CHECK(copy->done(), "a job is finished after its copy");
+  std::vector<bool> ranges_done;
+  for (std::size_t range = 0; range < range_count_; ++range)
+    ranges_done.push_back(copy->range_done(range));
+  end(copy->result(), copy->raw_sums(), std::move(ranges_done));
+}
+
+void PageJob::end(const Result<void>& copied, std::span<const std::uint64_t> sums,
+                  std::vector<bool> ranges_done) {
+  follow_up(copied, sums);
+  batch_ = {};
   std::shared_ptr<PageCacheState> cache;  // both let go of after the lock
   std::shared_ptr<gpu::CopyJob> copy;
   const Lock lock(mutex_);
-  if (copy_ == nullptr) return;
+  result_ = copied;
+  ranges_done_ = std::move(ranges_done);
   copy = std::move(copy_);
-  CHECK(copy->done(), "a job is finished after its copy");
-  result_ = copy->result();
-  for (std::size_t range = 0; range < range_count_; ++range)
-    ranges_done_.push_back(copy->range_done(range));
-  follow_up(result_, copy->raw_sums());
-  batch_ = {};
   cache = std::move(cache_);
   // Before anybody can see that it is finished: then the counters are right, too.
   cache->over(*this);
   finished_.store(true, std::memory_order_release);
+  ended_.notify_all();
 }
 
-bool PageJob::finished() {
-  const std::shared_ptr<gpu::CopyJob> running = copy();
-  if (running == nullptr) return true;
-  if (!running->done()) return false;
-  finish();
-  return true;
+bool PageJob::wait_end(MonoNs deadline) {
+  Lock lock(mutex_);
+  return ended_.wait_for(lock, std::chrono::nanoseconds(time_left(deadline, monotonic_ns())),
+                         [this] { return finished(); });
 }
 
 bool PageJob::wait_finished(MonoNs deadline) {
   while (const std::shared_ptr<gpu::CopyJob> running = copy()) {
-    const MonoNs left = time_left(client::WaitInterruption::slice(deadline), monotonic_ns());
+    const MonoNs slice = client::WaitInterruption::slice(deadline);
+    const MonoNs left = time_left(slice, monotonic_ns());
     const auto rounded_up = static_cast<std::int64_t>((left + kNsPerMs - 1) / kNsPerMs);
     if (running->wait(Milliseconds(rounded_up))) {
       finish();
-      return true;
+      if (wait_end(slice)) return true;
     }
     if (monotonic_ns() >= deadline) return false;
     Lock lock(mutex_);

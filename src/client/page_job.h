@@ -5,10 +5,12 @@
 // Life: start() -> the copy is done -> finish(), once, by whoever comes first: the thread that
 // waits for it, or the cache's completion thread. Until then it owns its plans' registered copies
 // and keeps the cache's state alive; after it nothing of the engine is referred to any more.
-// Thread: any.
+// Thread: any. What follows the copy is done without mutex_: it may sum gigabytes, and who only
+// looks or cancels must not wait for that.
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -41,7 +43,9 @@ class PageJob : public std::enable_shared_from_this<PageJob> {
   // was. request.values: may be empty, the job is then over at once.
   Result<void> start(client::PageBatch& batch, const gpu::CopyRequest& request,
                      gpu::PageCopier& copier);
-  bool finished();  // and carries out what follows the copy if nobody did
+  bool finished() const { return finished_.load(std::memory_order_acquire); }  // never waits
+  // Carries out what follows the copy, unless somebody does or did. Requires: the copy is done.
+  void finish();
   // False after the deadline, or when the binding asks (WaitInterruption).
   bool wait_finished(MonoNs deadline);
   void cancel();
@@ -52,7 +56,7 @@ class PageJob : public std::enable_shared_from_this<PageJob> {
 
  protected:
   using Lock = std::unique_lock<std::mutex>;
-  // mutex_ held, once. sums: S of each value of the batch, in order; not to be used on an error.
+  // Once. sums: S of each value of the batch, in order; not to be used on an error.
   virtual void follow_up(const Result<void>& copied, std::span<const std::uint64_t> sums) = 0;
   PageCacheState& cache() { return *cache_; }
   ClientCore& core() { return *core_; }
@@ -61,10 +65,14 @@ class PageJob : public std::enable_shared_from_this<PageJob> {
 
  private:
   std::shared_ptr<gpu::CopyJob> copy();  // null: finished
-  void finish();                         // requires: the copy is done
+  void end(const Result<void>& copied, std::span<const std::uint64_t> sums,
+           std::vector<bool> ranges_done);
+  bool wait_end(MonoNs deadline);  // of finish() on another thread
 
   const std::shared_ptr<ClientCore> core_;
   std::mutex mutex_;
+  std::condition_variable ended_;
+  bool finishing_ = false;
   std::shared_ptr<PageCacheState> cache_;  // until finished
   std::shared_ptr<gpu::CopyJob> copy_;     // from start to finished
   std::size_t range_count_ = 1;
@@ -76,7 +84,7 @@ class PageJob : public std::enable_shared_from_this<PageJob> {
 class BackupState final : public PageJob {
  public:
   using PageJob::PageJob;
-  bool answered();  // finished, and every commit is answered
+  bool answered();  // finished, and every commit is answered; never waits
   Result<std::optional<std::vector<std::vector<Outcome>>>> wait(MonoNs deadline);
 
  private:
