@@ -87,6 +87,8 @@ TEST_F(PageCacheLifeTest, Cancel_ofABackup_abortsAfterTheCopyIsOver) {
   const auto answer = backup->wait(kLong);
   ASSERT_FALSE(answer.has_value());
   EXPECT_EQ(answer.error().code, ErrorCode::kClosed);
+  // The same answer before and after somebody has seen the end.
+  EXPECT_EQ(backup->stream_wait(nullptr).error().code, ErrorCode::kWrongState);
   EXPECT_TRUE(eventually([&] { return prepared_slots() == 0; }));
   EXPECT_EQ(reader.exists(reader_ns, Keys(kPages))->prefix_len, 0U);
   EXPECT_EQ(cache.stats().cancelled, 1U);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
@@ -116,11 +117,19 @@ Result<void> PageJob::stream_wait(std::size_t range, void* stream) {
     return fail(ErrorCode::kInvalidArgument, "range: is " + std::to_string(range) +
                                                  ", the job has " + std::to_string(range_count_));
   }
-  if (const std::shared_ptr<gpu::CopyJob> running = copy())
-    return running->stream_wait(range, stream);
+  std::shared_ptr<PageCacheState> cache;  // its engine must not go under the call
+  std::shared_ptr<gpu::CopyJob> running;
+  {
+    const Lock lock(mutex_);
+    cache = cache_;
+    running = copy_;
+  }
+  if (running != nullptr) return running->stream_wait(range, stream);
   if (range_done(range)) return {};  // nothing is left to wait for
-  if (auto ended = result(); !ended) return ended;
-  return fail(ErrorCode::kWrongState, "range: the job ended before it was copied");
+  const Result<void> ended = result();
+  return fail(ErrorCode::kWrongState, "range " + std::to_string(range) +
+                                          " was not copied before the job ended" +
+                                          (ended ? std::string() : ": " + ended.error().message));
 }
 
 Result<void> PageJob::result() {
