@@ -94,6 +94,34 @@ Result<void> append_read(PageBatch& batch, const gpu::CompiledLayout& layout, Re
   return {};
 }
 
+// Which item the i-th value of the batch is of.
+std::size_t item_of(const PageBatch& batch, std::size_t value) {
+  const auto after = std::ranges::upper_bound(batch.reads, value, {}, &PageBatch::Read::first);
+  return static_cast<std::size_t>(after - batch.reads.begin()) - 1;
+}
+
+// Two values would race for the page, which then held parts of both, and both would pass as right.
+Result<void> check_repeats(const PageBatch& batch, const gpu::CompiledLayout& layout) {
+  for (std::size_t pool = 0; pool < batch.pages.size(); ++pool) {
+    const std::vector<std::int64_t>& numbers = batch.pages[pool];
+    std::vector<std::int64_t> sorted = numbers;
+    std::ranges::sort(sorted);
+    const auto twice = std::ranges::adjacent_find(sorted);
+    if (twice == sorted.end()) continue;
+    const auto first = std::ranges::find(numbers, *twice);
+    const auto second = std::find(first + 1, numbers.end(), *twice);
+    const std::uint32_t each = layout.pools()[pool].pages_per_value;
+    const auto value = static_cast<std::size_t>(second - numbers.begin()) / each;
+    return invalid_item(item_of(batch, value),
+                        "pages of pool " + std::to_string(pool) + ": number " +
+                            std::to_string(*twice) + " comes twice in this call, first in items[" +
+                            std::to_string(item_of(
+                                batch, static_cast<std::size_t>(first - numbers.begin()) / each)) +
+                            "]; one page cannot hold two values");
+  }
+  return {};
+}
+
 PageBatch batch_for(const gpu::CompiledLayout& layout) {
   PageBatch batch;
   batch.pages.resize(layout.pools().size());
@@ -130,6 +158,7 @@ Result<PageBatch> PageBatch::of(const ClientCore& core, const gpu::CompiledLayou
     if (auto appended = append_read(batch, layout, *ClientAccess::state(plan), items[i]); !appended)
       return in_item(i, appended.error());
   }
+  if (auto unique = check_repeats(batch, layout); !unique) return std::unexpected(unique.error());
   return batch;
 }
 

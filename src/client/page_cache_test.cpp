@@ -249,6 +249,33 @@ TEST_F(PageCacheTest, Items_thatAreWrong_leaveThePlansAsTheyWere) {
   EXPECT_EQ(cache.backup({&item, 1}).error().code, ErrorCode::kWrongState);  // used up
 }
 
+TEST_F(PageCacheTest, Restore_intoOnePageTwice_isRefused) {
+  const Keys keys(4);
+  EngineCache engine(shape, Physical::kTokenHead, 8);
+  PageCache cache = open_cache(client, engine.layout());
+  store(cache, engine, keys);
+  ReadPlan one = pin(client, pages_ns, keys), two = pin(client, pages_ns, keys);
+  const std::vector<std::int64_t> apart{0, 1, 2, 3}, within{4, 5, 6, 5}, across{4, 5, 2, 6};
+  const auto refused = [&](std::span<const std::int64_t> second, std::string_view text) {
+    const RestoreItem items[] = {{.plan = &one, .pages = {apart}},
+                                 {.plan = &two, .pages = {second}}};
+    auto restore = cache.restore(items);
+    ASSERT_FALSE(restore.has_value()) << text;
+    EXPECT_EQ(restore.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(restore.error().message.find(text), std::string::npos) << restore.error().message;
+  };
+  refused(within,
+          "items[1]: pages of pool 0: number 5 comes twice in this call, first in items[1]");
+  refused(across,
+          "items[1]: pages of pool 0: number 2 comes twice in this call, first in items[0]");
+  EXPECT_EQ(cache.stats().restores, 0U);
+  // A backup may read a page as often as it likes.
+  PutPlan plan = start(client, pages_ns, Keys(4, "same"));
+  const BackupItem item{&plan, {within}};
+  EXPECT_EQ((**cache.backup({&item, 1})->wait(kLong))[0],
+            std::vector<Outcome>(4, Outcome::kStored));
+}
+
 TEST_F(PageCacheTest, Ranges_thatAreWrong_areNamed) {
   const Keys keys(2);
   EngineCache engine(shape, Physical::kTokenHead, 2);
