@@ -19,11 +19,12 @@
 //     the library's own thread; an error or a cancel aborts it. Nothing is readable before.
 //   * restore: nothing is reported valid before every checksum of it was compared. A mismatch is
 //     reported to the node and makes its page and all after it misses of that plan.
-//   * Client::close() cancels the jobs and waits for them, at most the call budget; plans of what
-//   is
-//     not over by then end with their copies. After it every call answers kClosed.
-//   * No call waits for the device but the two wait(), close() and the destructor. On the host
-//     stream_wait() waits for the copy, there is no stream to do it.
+//   * Client::close() cancels the jobs and waits for them, at most the call budget; plans of jobs
+//     that are not over by then end with their copies. After it backup() and restore() answer
+//     kClosed.
+//   * No call waits for the device but the two wait(), close() and the destructor of the cache. On
+//     the host stream_wait() waits for the copy, there is no stream to do it. The first backup or
+//     restore on new value memory registers it first, as open() does.
 //   * Without CUDA (not built in, no driver, host addresses in the layout) the same calls run on
 //     the CPU ("host").
 //   * A restore of some layers only is checked as a whole all the same: the CPU reads what the
@@ -53,7 +54,8 @@ struct PageCacheOptions {
       CopyEngineChoice::kAuto;              // kAuto: by the machine's table of measurements
   int device = -1;                          // -1: where the layout's memory is
   std::uint64_t staging_bytes = 192 << 20;  // GPU memory a direction, for kStaged
-  // Told while value memory is registered with CUDA (seconds for hundreds of GiB).
+  // Told while value memory is registered with CUDA (seconds for hundreds of GiB), on the thread
+  // that called open(), backup() or restore(). Must not call those; must not throw.
   std::function<void(std::uint64_t done_bytes, std::uint64_t all_bytes)> progress{};
 };
 
@@ -74,8 +76,8 @@ struct BackupOptions {
 };
 struct RestoreOptions {
   void* stream = nullptr;
-  // Copied in this order; disjoint; empty: all layers at once. If they leave layers out, every
-  // range must begin and end at a multiple of 8 bytes of the value.
+  // Copied in this order; disjoint; empty: all layers at once. Each begins and ends at a multiple
+  // of 8 bytes of the value (the checksum has no smaller parts), or at the value's end.
   std::vector<LayerRange> ranges{};
 };
 
@@ -97,12 +99,12 @@ class RestoreState;
 
 class Backup {
  public:
-  bool done() const;  // committed (or aborted) and answered
+  bool done() const;  // committed (or aborted) and answered; never waits
   // Outcomes per item and key, as Future; nullopt after `timeout`. Error: kClosed after a cancel,
   // kSystem with the CUDA error, kForkedChild.
   Result<std::optional<std::vector<std::vector<Outcome>>>> wait(Milliseconds timeout);
   // What is submitted to `stream` afterwards waits until the pages have been read: the engine may
-  // overwrite them.
+  // overwrite them. kWrongState: the job ended before that, and why.
   Result<void> stream_wait(void* stream);
   void cancel();
 
@@ -114,12 +116,12 @@ class Backup {
 
 class Restore {
  public:
-  bool done() const;  // arrived and compared
+  bool done() const;  // arrived and compared; never waits
   std::size_t ranges() const;
   // Its bytes have arrived; whether they are right is known at the end of the job.
   bool range_done(std::size_t range) const;
   // What is submitted to `stream` afterwards waits for the range. kWrongState: the job ended
-  // without it.
+  // without it, and why.
   Result<void> stream_wait(std::size_t range, void* stream);
   // Pages before the first mismatch, per item; nullopt after `timeout`.
   Result<std::optional<std::vector<std::uint32_t>>> wait(Milliseconds timeout);
@@ -133,9 +135,10 @@ class Restore {
 
 class PageCache {
  public:
-  // Requires: the client is attached (kNoNode otherwise) and outlives the cache. Errors: the
-  // layout's (kInvalidArgument, names the part), kNoMemory (registration; nothing is left pinned).
-  // After the node's restart with other memory the next call registers the new one.
+  // Requires: the client is attached (kNoNode otherwise). It may go before the cache, which is then
+  // closed. Errors: the layout's (kInvalidArgument, names the part), kNoMemory (registration;
+  // nothing is left pinned). After the node's restart with other memory the next call registers the
+  // new one.
   static Result<PageCache> open(Client& client, const KvLayout& layout, std::uint32_t value_len,
                                 const PageCacheOptions& options = {});
   PageCache(PageCache&&) noexcept;
@@ -148,8 +151,8 @@ class PageCache {
   // (registration, submission).
   Result<Backup> backup(std::span<const BackupItem> items, const BackupOptions& options = {});
   // The plans stay the caller's, to be released after the job (earlier is safe, see above). Pages
-  // that are misses of their plan already are not copied; no page number may come twice in a call.
-  // Errors as backup().
+  // that are misses of their plan already are not copied. Errors as backup(); kInvalidArgument too
+  // for a page number that comes twice in a pool: one page cannot hold two values.
   Result<Restore> restore(std::span<const RestoreItem> items, const RestoreOptions& options = {});
 
   std::string describe() const;  // engine, device, layout: for people

@@ -290,6 +290,22 @@ TEST_F(PageCacheTest, Ranges_thatAreWrong_areNamed) {
             std::string::npos);
   EXPECT_NE(cache.restore({&item, 1}, {.ranges = {{0, 9}}}).error().message.find("ranges[0]"),
             std::string::npos);
+  // Layers of 4 bytes each: no border but the value's end can be one, whatever is left out.
+  std::byte tiny[64] = {};
+  KvLayout odd;
+  for (std::uint32_t layer = 0; layer < 2; ++layer)
+    odd.parts.push_back({.layer = layer,
+                         .base = reinterpret_cast<std::uint64_t>(tiny) + 32 * layer,
+                         .pages = 2,
+                         .page_stride = 16,
+                         .row_bytes = 4});
+  auto few = PageCache::open(client, odd, 8);
+  ASSERT_TRUE(few.has_value()) << few.error().message;
+  auto torn = few->restore({}, {.ranges = {{0, 1}, {1, 2}}});
+  ASSERT_FALSE(torn.has_value());
+  EXPECT_NE(torn.error().message.find("ranges[0]: takes bytes 0 to 4"), std::string::npos)
+      << torn.error().message;
+  EXPECT_TRUE(few->restore({}, {.ranges = {{0, 2}}}).has_value());
   const RestoreItem rank{.plan = &plan, .pages = {pages}, .rank = 1};
   EXPECT_NE(cache.restore({&rank, 1}).error().message.find("rank: is 1"), std::string::npos);
   expect_nothing_open(reader);

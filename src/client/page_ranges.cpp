@@ -31,6 +31,16 @@ Result<std::vector<Strip>> strips_left_out(const gpu::CompiledLayout& layout,
     if (!strip) return invalid(i, strip.error().message);
     if (strip->begin < strip->end) taken.push_back({*strip, i});
   }
+  // The checksum takes words in pairs; a pair must not be torn between two copies or a copy and
+  // the CPU.
+  for (const Taken& one : taken) {
+    if (one.strip.begin % 8 == 0 && (one.strip.end % 8 == 0 || one.strip.end == layout.value_len()))
+      continue;
+    return invalid(one.range, "takes bytes " + std::to_string(one.strip.begin) + " to " +
+                                  std::to_string(one.strip.end) +
+                                  " of the value, not from and to multiples of 8; give these "
+                                  "layers and their neighbours in one range");
+  }
   std::ranges::sort(taken, {}, [](const Taken& one) { return one.strip.begin; });
   std::uint64_t at = 0;
   for (const Taken& next : taken) {
@@ -40,16 +50,6 @@ Result<std::vector<Strip>> strips_left_out(const gpu::CompiledLayout& layout,
     at = next.strip.end;
   }
   if (at < layout.value_len()) rest.push_back({at, layout.value_len()});
-  if (rest.empty()) return rest;
-  // The checksum takes words in pairs; a pair must not be torn between a copy and the CPU.
-  for (const Taken& one : taken) {
-    if (one.strip.begin % 8 == 0 && (one.strip.end % 8 == 0 || one.strip.end == layout.value_len()))
-      continue;
-    return invalid(one.range, "takes bytes " + std::to_string(one.strip.begin) + " to " +
-                                  std::to_string(one.strip.end) +
-                                  " of the value, which cannot be checked apart from the rest; "
-                                  "give ranges of all layers");
-  }
   return rest;
 }
 

@@ -13,8 +13,7 @@
 namespace orlop::client {
 
 // Ascending; none for no ranges (everything is copied). kInvalidArgument names the range: empty or
-// beyond the layers, overlapping another; or with a border that is no multiple of 8 bytes while
-// something is left out.
+// beyond the layers, overlapping another, or with a border inside 8 bytes of the value.
 Result<std::vector<gpu::CompiledLayout::Strip>> strips_left_out(const gpu::CompiledLayout& layout,
                                                                 std::span<const LayerRange> ranges);
 
