@@ -117,8 +117,6 @@ class SchedulerSide:
             return Reason.FAMILY_UNKNOWN
         if not self._client.ready:
             return Reason.NO_NODE
-        if not self._breaker.allows():
-            return Reason.RESTING
         packed, keys = self._keys(state, first, end)
         if not keys:
             return Reason.FAILED_RECENTLY
@@ -128,6 +126,9 @@ class SchedulerSide:
         if pages == 0 or pages * size < self._options.min_hit_tokens:
             self._client.cancel_get(handle)
             return Reason.BELOW_MINIMUM if pages else reasons.of_miss(handle.result.reason)
+        if not self._breaker.allows():  # asked last: a trial is a load, and a miss is none
+            self._client.cancel_get(handle)
+            return Reason.RESTING
         state.offer = Offer(first, pages, keys, handle)
         return Reason.HIT
 

@@ -151,6 +151,24 @@ def test_an_exception_in_a_hook_is_caught_and_its_promise_kept(engine, stored, m
     engine.assert_nothing_held()
 
 
+def test_a_miss_does_not_use_up_the_trial_after_a_rest(engine, stored, fresh_prompt):
+    prompt, plain = stored
+    breaker = engine.offers._scheduler._breaker
+    while breaker.allows():
+        breaker.failed()
+    with engine.counted() as new:
+        (output,) = engine.ask([prompt], orlop="no_save")
+    assert (output.tokens, output.cached) == (plain, 0) and new["lookups:resting"] == 1
+    breaker._rests_until = 0.0  # it is over
+    with engine.counted() as new:
+        engine.ask([fresh_prompt()], orlop="no_save")
+    assert new["lookups:not_found"] == 1
+    engine.forget()
+    (output,) = engine.ask([prompt])
+    assert (output.tokens, output.cached) == (plain, 128) and breaker.allows()
+    engine.assert_nothing_held()
+
+
 def test_a_paused_node_delays_nothing(engine, node, stored, fresh_prompt):
     prompt, plain = stored
     other = fresh_prompt()
