@@ -25,4 +25,9 @@ Result<std::vector<CompiledLayout::Strip>> check_request(const CopyRequest& requ
   return strips_of(*request.layout, request.ranges);
 }
 
+std::unexpected<Error> no_such_range(std::size_t range, std::size_t ranges) {
+  return fail(ErrorCode::kInvalidArgument, "range " + std::to_string(range) + " of " +
+                                               std::to_string(ranges) + " of the copy job");
+}
+
 }  // namespace orlop::gpu

@@ -15,4 +15,7 @@ namespace orlop::gpu {
 // (CompiledLayout::check_pages), ranges (strips_of).
 Result<std::vector<CompiledLayout::Strip>> check_request(const CopyRequest& request);
 
+// kInvalidArgument: of CopyJob::stream_wait.
+std::unexpected<Error> no_such_range(std::size_t range, std::size_t ranges);
+
 }  // namespace orlop::gpu

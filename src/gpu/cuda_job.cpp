@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "gpu/copy_request.h"
 #include "gpu/cuda_call.h"
 
 namespace orlop::gpu {
@@ -35,13 +36,14 @@ bool CudaJob::done() const {
 
 bool CudaJob::wait(std::chrono::milliseconds timeout) {
   const auto start = std::chrono::steady_clock::now();
+  const auto end = start + std::clamp(timeout, std::chrono::milliseconds(0), kLongestWait);
+  const auto spin_end = std::min(start + kSpin, end);
   do {
     if (done()) return true;
     for (int i = 0; i < 16; ++i) _mm_pause();
-  } while (std::chrono::steady_clock::now() - start <
-           std::min<std::chrono::nanoseconds>(kSpin, timeout));
+  } while (std::chrono::steady_clock::now() < spin_end);
   std::unique_lock lock(mutex_);
-  return announced_change_.wait_until(lock, start + timeout, [&] { return announced_; }) || done();
+  return announced_change_.wait_until(lock, end, [&] { return announced_; }) || done();
 }
 
 void CudaJob::cancel() {
@@ -62,10 +64,7 @@ bool CudaJob::range_done(std::size_t range) const {
 }
 
 Result<void> CudaJob::stream_wait(std::size_t range, void* stream) {
-  if (range >= ranges()) {
-    return fail(ErrorCode::kInvalidArgument, "range " + std::to_string(range) + " of " +
-                                                 std::to_string(ranges()) + " of the copy job");
-  }
+  if (range >= ranges()) return no_such_range(range, ranges());
   if (done()) {
     if (!range_done(range)) {
       return fail(ErrorCode::kWrongState,

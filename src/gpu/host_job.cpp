@@ -7,13 +7,11 @@
 
 #include "base/check.h"
 #include "copy/copy.h"
+#include "gpu/copy_request.h"
 #include "gpu/host_move.h"
 
 namespace orlop::gpu {
 namespace {
-
-// Longer waits would overflow the clock.
-constexpr std::chrono::milliseconds kLongestWait = std::chrono::hours(24 * 365);
 
 bool streams(CopyDirection direction, std::uint64_t bytes, const CopyEngine& engine) {
   return bytes >= (direction == CopyDirection::kBackup ? engine.stream_in_bytes()
@@ -91,6 +89,7 @@ bool HostJob::range_done(std::size_t range) const {
 }
 
 Result<void> HostJob::stream_wait(std::size_t range, void* /*stream*/) {
+  if (range >= ranges()) return no_such_range(range, ranges());
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return range_done(range) || done(); });
   if (range_done(range)) return {};

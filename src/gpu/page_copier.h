@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves whole values between value memory and an engine's paged cache, and sums their checksum in
-// the same pass. One interface, four engines:
+// Moves whole values between value memory and an engine's paged cache, and sums their checksum. One
+// interface, four engines; all but `pieces` sum in the pass that copies:
 //
 //   host    both sides are CPU memory; room `copy` on a thread of its own. No CUDA needed.
 //   staged  the default on a GPU: copy engines move long strips between the segment and a ring of
 //           GPU memory, a small kernel scatters or gathers them inside it and sums the checksum.
 //   direct  a few thread blocks read and write host memory themselves: short batches.
-//   pieces  copy engines on the pieces themselves: few, large pieces (>= 256 KiB).
+//   pieces  copy engines on the pieces themselves: few, large pieces (>= 256 KiB); a kernel then
+//           reads the cache for the checksum.
 //
 // What all guarantee
 //   * Nothing but the bytes of the named pages and values is written. A layout's padding is left.
 //   * A job is done when no device and no thread will touch its memory again. That, and not the
 //     cancel, is when plans may end.
 //   * raw_sums()[i] is S (copy/checksum.h) over exactly the bytes that this job moved for value i:
-//     in a backup those written to the value, in a restore those written to the pages.
+//     in a backup those written to the value, in a restore those written to the pages. With
+//     `pieces` only if nobody writes the pages meanwhile; the sum then fits nothing.
 //   * cancel() submits nothing more; what was submitted completes, then the job is done.
 //   * Jobs of one direction run in the order of submission; the two directions run side by side.
-//   * No call blocks on the device but wait() and the destructor of a copier (which waits for its
-//     jobs).
+//   * No call blocks on the device but wait(), the destructor of a copier (which waits for its
+//     jobs) and a submit() whose CUDA calls fail (which waits for what it had begun).
 // Requires: layout, values and pages stay valid until the job is done; value memory is registered
 // (host_registration.h) for the CUDA engines; nobody else writes what is being written.
 // Thread: any; a copier may be used by several threads at once.
@@ -67,6 +69,9 @@ struct CopyRequest {
   void* stream = nullptr;
 };
 
+// Longer waits would overflow the clock.
+inline constexpr std::chrono::milliseconds kLongestWait = std::chrono::hours(24 * 365);
+
 class CopyJob {
  public:
   virtual ~CopyJob() = default;
@@ -75,14 +80,15 @@ class CopyJob {
   CopyJob& operator=(const CopyJob&) = delete;
 
   virtual bool done() const = 0;  // one load; also true after a failure
-  // False after `timeout`.
+  // False after `timeout`; one longer than kLongestWait counts as that.
   virtual bool wait(std::chrono::milliseconds timeout) = 0;
   // Idempotent; may come too late.
   virtual void cancel() = 0;
   virtual std::size_t ranges() const = 0;  // at least 1
   virtual bool range_done(std::size_t range) const = 0;
   // Makes what is submitted to `stream` afterwards wait for the range. kWrongState when cancelled
-  // before the range was submitted. The host engine waits on the calling thread.
+  // before the range was submitted. kInvalidArgument: there is no such range. The host engine waits
+  // on the calling thread.
   virtual Result<void> stream_wait(std::size_t range, void* stream) = 0;
 
   // After done(). kClosed: cancelled before its end; kSystem: the CUDA call and its error. Bytes of
@@ -102,7 +108,9 @@ class PageCopier {
   PageCopier& operator=(const PageCopier&) = delete;
 
   virtual EngineKind kind() const = 0;
-  // Copies what it needs of the request; the spans may go when it returns.
+  // Copies what it needs of the request; the spans may go when it returns. Errors: kInvalidArgument
+  // (names what is wrong with the request), kClosed (the copier is being destroyed: callbacks of
+  // its last jobs may meet this), kLimit, kNoMemory, kSystem. `on_done` is then not called.
   virtual Result<std::shared_ptr<CopyJob>> submit(const CopyRequest& request,
                                                   OnCopyDone on_done = {}) = 0;
 };

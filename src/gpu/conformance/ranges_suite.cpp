@@ -160,6 +160,10 @@ TEST_P(CopierConformance, Range_without_parts_may_lie_between_ragged_layers) {
   const auto job = run(scene.request(CopyDirection::kRestore, ranges));
   ASSERT_NE(job, nullptr);
   EXPECT_TRUE(job->range_done(0));
+  EXPECT_TRUE(job->stream_wait(0, nullptr).has_value());
+  const Result<void> beyond = job->stream_wait(1, nullptr);
+  ASSERT_FALSE(beyond.has_value());
+  EXPECT_EQ(beyond.error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(sums_of(*job), std::vector<std::uint64_t>(4, 0));
   EXPECT_TRUE(scene.matches()) << "nothing was asked for";
 }
