@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "gpu/copier_thread.h"
 #include "gpu/copy_request.h"
 #include "gpu/cuda_call.h"
 #include "gpu/cuda_lane.h"
@@ -101,6 +102,8 @@ Copier::~Copier() {
     ending_ = true;
   }
   work_.notify_all();
+  CHECK(thread_.get_id() != std::this_thread::get_id(),
+        "a copier was destroyed by the callback of its own job");
   if (thread_.joinable()) thread_.join();
   const DeviceScope scope(options_.device);
   backups_.reset();
@@ -121,10 +124,14 @@ Result<std::shared_ptr<CopyJob>> Copier::submit(const CopyRequest& request, OnCo
       to.progress());
   {
     const std::lock_guard lock(mutex_);
-    CHECK(!ending_, "submit() after the copier's end");
+    if (ending_) return fail(ErrorCode::kClosed, "the copier is being closed");
+    if (!thread_.joinable()) {
+      Result<std::thread> started = start_copier_thread("orlop-gpu", [this] { look_after_jobs(); });
+      if (!started) return std::unexpected(std::move(started.error()));
+      thread_ = std::move(*started);
+    }
     ++jobs_;
     ++stats_.jobs[static_cast<std::size_t>(engine)];
-    if (!thread_.joinable()) thread_ = std::thread([this] { look_after_jobs(); });
   }
   to.add(job);
   work_.notify_one();
@@ -264,7 +271,6 @@ Result<void> Copier::fill_lists(const CopyRequest& request, CudaJobParts& parts)
 void Copier::look_after_jobs() {
   // The pauses below are of microseconds; the kernel would stretch them to 50.
   (void)prctl(PR_SET_TIMERSLACK, 1'000, 0, 0, 0);
-  (void)prctl(PR_SET_NAME, "orlop-gpu", 0, 0, 0);
   (void)cudaSetDevice(options_.device);
   std::vector<std::shared_ptr<CudaJob>> done;
   while (true) {

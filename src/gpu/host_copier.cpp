@@ -1,44 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/host_copier.h"
 
-#include <pthread.h>
-#include <signal.h>
-
-#include <algorithm>
 #include <array>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "base/check.h"
-#include "copy/copy.h"
+#include "gpu/copier_thread.h"
 #include "gpu/copy_request.h"
 #include "gpu/host_job.h"
 
 namespace orlop::gpu {
 namespace {
-
-// The process's handlers and signalfds are not ours to run: the thread is born with all signals
-// blocked.
-std::thread start_thread(const char* name, std::function<void()> body) {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  CHECK(::pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
-  std::thread thread;
-  try {
-    thread = std::thread(std::move(body));
-    ::pthread_setname_np(thread.native_handle(), name);
-  } catch (const std::system_error&) {
-    // not joinable: the caller tells
-  }
-  CHECK(::pthread_sigmask(SIG_SETMASK, &before, nullptr) == 0);
-  return thread;
-}
 
 // Runs the jobs of one direction, one after the other, on a thread of its own.
 class Lane {
@@ -56,10 +33,9 @@ class Lane {
                   std::to_string(kMostQueuedJobs) + " copies are waiting; wait for some of them");
     }
     if (!thread_.joinable()) {
-      thread_ = start_thread(name_, [this] { run(); });
-      if (!thread_.joinable()) {
-        return fail(ErrorCode::kSystem, "no thread for copies: the limit of threads is reached");
-      }
+      Result<std::thread> started = start_copier_thread(name_, [this] { run(); });
+      if (!started) return std::unexpected(std::move(started.error()));
+      thread_ = std::move(*started);
     }
     jobs_.push_back(std::move(job));
     changed_.notify_one();

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -121,6 +122,27 @@ TEST_P(CopierConformance, Callback_may_submit_the_next_job) {
   ASSERT_TRUE(first.has_value());
   EXPECT_TRUE(callbacks.wait_for(2, kPatience));
   EXPECT_TRUE(accepted);
+}
+
+TEST_P(CopierConformance, Callback_that_submits_at_the_end_of_its_copier_is_refused) {
+  Rng rng(28);
+  Scene scene = Scene::random(small_stage(), rng, small_limits());
+  scene.fill(rng);
+  const std::vector<std::span<const std::int64_t>> none(scene.layout().pools.size());
+  const CopyRequest nothing{.layout = &scene.compiled(), .pages = none};
+  PageCopier& copier = *copier_;
+  std::optional<ErrorCode> refused;
+  auto job = copier.submit(scene.request(CopyDirection::kRestore), [&](CopyJob&) {
+    while (!refused) {
+      const auto next = copier.submit(nothing);
+      if (!next) refused = next.error().code;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  ASSERT_TRUE(job.has_value());
+  copier_.reset();
+  EXPECT_EQ(refused, ErrorCode::kClosed);
+  EXPECT_TRUE((*job)->result().has_value());
 }
 
 TEST_P(CopierConformance, Threads_share_a_copier) {

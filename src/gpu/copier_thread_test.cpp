@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpu/copier_thread.h"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <string>
+
+namespace orlop::gpu {
+namespace {
+
+bool is_blocked(int signal) {
+  sigset_t mask;
+  EXPECT_EQ(::pthread_sigmask(SIG_SETMASK, nullptr, &mask), 0);
+  return sigismember(&mask, signal) == 1;
+}
+
+TEST(CopierThread, Is_born_with_signals_blocked_and_leaves_those_of_its_maker) {
+  ASSERT_FALSE(is_blocked(SIGTERM));
+  bool term = false, user = false;
+  auto thread = start_copier_thread("orlop-test", [&] {
+    term = is_blocked(SIGTERM);
+    user = is_blocked(SIGUSR1);
+  });
+  ASSERT_TRUE(thread.has_value());
+  thread->join();
+  EXPECT_TRUE(term);
+  EXPECT_TRUE(user);
+  EXPECT_FALSE(is_blocked(SIGTERM));
+}
+
+}  // namespace
+}  // namespace orlop::gpu
