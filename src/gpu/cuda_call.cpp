@@ -33,6 +33,15 @@ std::unexpected<Error> cuda_failure(cudaError_t error, std::string_view call) {
   return fail(code, std::move(message));
 }
 
+Result<void> check_device(int device) {
+  int devices = 0;
+  ORLOP_CUDA(cudaGetDeviceCount, &devices);
+  if (device >= 0 && device < devices) return {};
+  return fail(ErrorCode::kInvalidArgument, "device " + std::to_string(device) + " of " +
+                                               std::to_string(devices) +
+                                               "; devices are numbered from 0");
+}
+
 DeviceScope::DeviceScope(int device) {
   int now = 0;
   if (cudaGetDevice(&now) == cudaSuccess && now == device) return;

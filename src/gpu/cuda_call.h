@@ -17,6 +17,9 @@ namespace orlop::gpu {
 // out, else kSystem.
 std::unexpected<Error> cuda_failure(cudaError_t error, std::string_view call);
 
+// kInvalidArgument: the number is of no device; names how many there are. kSystem: no driver.
+Result<void> check_device(int device);
+
 // Makes a device current for a scope and puts back what the caller had.
 class DeviceScope {
  public:

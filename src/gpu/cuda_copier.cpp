@@ -303,23 +303,17 @@ CudaCopier::Stats Copier::stats() const {
 }
 
 Result<void> check_options(const CudaCopierOptions& options) {
-  int devices = 0;
-  ORLOP_CUDA(cudaGetDeviceCount, &devices);
-  if (options.device < 0 || options.device >= devices) {
-    return fail(ErrorCode::kInvalidArgument, "device " + std::to_string(options.device) + " of " +
-                                                 std::to_string(devices) +
-                                                 "; devices are numbered from 0");
-  }
   if (options.engine == EngineKind::kHost) {
     return fail(ErrorCode::kInvalidArgument, "engine 'host' is none of a GPU (make_host_copier)");
   }
   if (options.slots < 2 || options.slots > 64 || options.blocks < 1 ||
-      options.blocks > kMostMoveBlocks || options.staging_bytes / options.slots < kLeastSlot) {
+      options.blocks > kMostMoveBlocks || options.staging_bytes / options.slots < kLeastSlot ||
+      options.window_bytes == 0) {
     return fail(ErrorCode::kInvalidArgument,
                 "GPU engine: slots 2 to 64 of at least 64 KiB, blocks 1 to " +
-                    std::to_string(kMostMoveBlocks));
+                    std::to_string(kMostMoveBlocks) + ", a window of at least 1 byte");
   }
-  return {};
+  return check_device(options.device);
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
 // Resources of a copier: two lanes (one a direction), each with a stream of copies, an urgent
 // stream of kernels and a ring of staging memory; one thread that looks after jobs while there are
 // any. Submission: the caller's thread submits until kWindowBytes are on their way, the copier's
-// thread the rest as they arrive; so a cancel leaves at most the window to be copied. Thread: any.
+// thread the rest as they arrive; so a cancel leaves at most the window to be copied, and what
+// stream_wait() asked for beyond it. Thread: any.
 #pragma once
 
 #include <cstddef>
