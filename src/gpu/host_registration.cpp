@@ -33,12 +33,6 @@ class Registered final : public HostRegistration {
   std::uint64_t chunk_bytes(std::uint64_t offset) const {
     return std::min<std::uint64_t>(kChunkBytes, memory_.size() - offset);
   }
-  std::uint64_t run_at(const void* address) const override {
-    const std::uint64_t offset = address_of(address) - address_of(memory_.data());
-    if (offset >= memory_.size()) return 0;
-    const std::uint64_t chunk = offset / kChunkBytes * kChunkBytes;
-    return chunk + chunk_bytes(chunk) - offset;
-  }
   double seconds() const override { return seconds_; }
 
  private:
@@ -47,14 +41,17 @@ class Registered final : public HostRegistration {
   double seconds_ = 0;
 };
 
-// All registrations of the process.
+// All registrations of the process. Its mutex is never held during a call of CUDA or of a caller's
+// progress: those take seconds, and every copy asks for the chunks.
 struct Registry {
+  enum class State : std::uint8_t { kComing, kUsable, kGoing };
   struct Entry {
     std::span<std::byte> memory;
-    std::weak_ptr<Registered> owner;  // expired: its last owner has gone, it will erase the entry
+    State state;
+    std::weak_ptr<Registered> owner;
   };
   std::mutex mutex;
-  std::condition_variable erased;
+  std::condition_variable changed;  // an entry became usable or was erased
   std::vector<Entry> entries;
   std::shared_ptr<const RegisteredChunks> chunks =
       std::make_shared<const RegisteredChunks>(std::vector<RegisteredChunks::Chunk>());
@@ -62,6 +59,7 @@ struct Registry {
   void renew_chunks() {
     std::vector<RegisteredChunks::Chunk> found;
     for (const Entry& entry : entries) {
+      if (entry.state != State::kUsable) continue;
       const std::uint64_t begin = address_of(entry.memory.data());
       const std::uint64_t end = begin + entry.memory.size();
       for (std::uint64_t at = begin; at < end; at += HostRegistration::kChunkBytes) {
@@ -71,16 +69,28 @@ struct Registry {
     std::ranges::sort(found, {}, &RegisteredChunks::Chunk::begin);
     chunks = std::make_shared<const RegisteredChunks>(std::move(found));
   }
+  std::vector<Entry>::iterator find(std::span<std::byte> memory) {
+    return std::ranges::find_if(entries, [&](const Entry& entry) {
+      return entry.memory.data() == memory.data() && entry.memory.size() == memory.size();
+    });
+  }
+  void set_state(std::span<std::byte> memory, State state) {
+    const std::lock_guard lock(mutex);
+    find(memory)->state = state;
+    renew_chunks();
+    changed.notify_all();
+  }
+  void erase(std::span<std::byte> memory) {
+    const std::lock_guard lock(mutex);
+    entries.erase(find(memory));
+    changed.notify_all();
+  }
 };
 
 Registry& registry() {
   // Never destroyed: registrations may be given back while the process ends.
   static Registry* const only = new Registry;
   return *only;
-}
-
-bool same(std::span<std::byte> a, std::span<std::byte> b) {
-  return a.data() == b.data() && a.size() == b.size();
 }
 
 void Registered::remove_all() {
@@ -92,14 +102,9 @@ void Registered::remove_all() {
 }
 
 Registered::~Registered() {
-  if (done_ == 0) return;  // was never listed
-  Registry& all = registry();
-  const std::lock_guard lock(all.mutex);
+  if (done_ > 0) registry().set_state(memory_, Registry::State::kGoing);
   remove_all();
-  std::erase_if(all.entries,
-                [&](const Registry::Entry& entry) { return same(entry.memory, memory_); });
-  all.renew_chunks();
-  all.erased.notify_all();
+  registry().erase(memory_);
 }
 
 Result<void> Registered::add_all(const Progress& progress) {
@@ -161,32 +166,26 @@ Result<std::shared_ptr<HostRegistration>> HostRegistration::register_memory(
     return fail(ErrorCode::kInvalidArgument,
                 "value memory to register begins and ends at pages of 4 KiB");
   }
-  int devices = 0;
-  ORLOP_CUDA(cudaGetDeviceCount, &devices);
-  if (device < 0 || device >= devices) {
-    return fail(ErrorCode::kInvalidArgument, "device " + std::to_string(device) + " of " +
-                                                 std::to_string(devices) +
-                                                 "; devices are numbered from 0");
-  }
+  if (const Result<void> there = check_device(device); !there)
+    return std::unexpected(there.error());
   const DeviceScope scope(device);
   Registry& all = registry();
   std::unique_lock lock(all.mutex);
-  for (auto entry = all.entries.begin(); entry != all.entries.end();) {
-    if (!same(entry->memory, memory)) {
-      ++entry;
-      continue;
+  // Coming or going: on another thread, which says when.
+  for (auto entry = all.find(memory); entry != all.entries.end(); entry = all.find(memory)) {
+    if (entry->state == Registry::State::kUsable) {
+      if (std::shared_ptr<Registered> live = entry->owner.lock()) return live;
     }
-    if (std::shared_ptr<Registered> live = entry->owner.lock()) return live;
-    all.erased.wait(lock);  // its last owner is just giving it back
-    entry = all.entries.begin();
+    all.changed.wait(lock);
   }
-  auto added = std::make_shared<Registered>(memory);
+  const auto added = std::make_shared<Registered>(memory);
+  all.entries.push_back({memory, Registry::State::kComing, added});
+  lock.unlock();
+  // After an error the owner's end takes back what was done.
   if (const Result<void> done = added->add_all(progress); !done) {
-    added->remove_all();
     return std::unexpected(done.error());
   }
-  all.entries.push_back({memory, added});
-  all.renew_chunks();
+  all.set_state(memory, Registry::State::kUsable);
   return added;
 }
 

@@ -2,12 +2,12 @@
 // Value memory made known to CUDA (pinned), once per process and mapping.
 //
 // Registered in chunks, so that progress can be told and one call does not hold the address space
-// for seconds. Copies must not cross a chunk's border: split_at() cuts them (CUDA refuses or slows
-// down a copy that spans two registrations).
+// for seconds. Copies must not cross a chunk's border (CUDA refuses a copy that spans two
+// registrations): whoever copies cuts at RegisteredChunks::run_at().
 // Guarantees: the memory stays registered until the last owner of the returned handle is gone;
 // asking again for the same mapping costs nothing. All or nothing: an error unregisters what was
-// done and says how far it came, the memlock limit and the remedy.
-// Thread: any.
+// done and says how far it came, the memlock limit and the remedy. Registering and giving back,
+// which take seconds, hold up nobody but who asks for the same memory. Thread: any.
 #pragma once
 
 #include <cstddef>
@@ -29,12 +29,11 @@ class HostRegistration {
 
   using Progress = std::function<void(std::uint64_t done_bytes, std::uint64_t all_bytes)>;
   // memory: page aligned, outlives the handle. device: its context is made when there is none.
+  // progress: on this thread, after every chunk; must not ask for the same memory.
   static Result<std::shared_ptr<HostRegistration>> register_memory(std::span<std::byte> memory,
                                                                    int device,
                                                                    const Progress& progress = {});
   virtual ~HostRegistration() = default;
-  // Bytes from `address` on that one copy may take: to the border of its chunk.
-  virtual std::uint64_t run_at(const void* address) const = 0;
   virtual double seconds() const = 0;  // that registering took
 };
 

@@ -93,6 +93,26 @@ TEST(HostRegistration, Without_a_device_is_an_error_that_says_so) {
   EXPECT_EQ(registered_chunks()->run_at(pages.bytes().data()), 0u);
 }
 
+TEST(HostRegistration, Progress_may_look_at_the_chunks_and_register_other_memory) {
+  if (!has_device()) GTEST_SKIP() << "there is no device";
+  const Pages pages(3 * 4096), others(2 * 4096);
+  std::shared_ptr<HostRegistration> other;
+  bool usable_early = true;
+  const auto registered =
+      HostRegistration::register_memory(pages.bytes(), 0, [&](std::uint64_t, std::uint64_t) {
+        usable_early = registered_chunks()->covers(pages.bytes().data(), 1);
+        auto made = HostRegistration::register_memory(others.bytes(), 0);
+        if (made) other = *made;
+      });
+  ASSERT_TRUE(registered);
+  ASSERT_NE(other, nullptr);
+  EXPECT_FALSE(usable_early) << "before all of it was registered";
+  EXPECT_TRUE(registered_chunks()->covers(pages.bytes().data(), pages.bytes().size()));
+  EXPECT_TRUE(registered_chunks()->covers(others.bytes().data(), others.bytes().size()));
+  other.reset();
+  EXPECT_FALSE(registered_chunks()->covers(others.bytes().data(), 1));
+}
+
 TEST(HostRegistration, A_device_that_is_not_there_is_refused_by_number) {
   if (!has_device()) GTEST_SKIP() << "there is no device";
   const Pages pages(3 * 4096);
