@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <string_view>
@@ -192,6 +193,45 @@ std::vector<EngineFactory> engines() {
                                   .window_bytes = 256 << 10,
                                   .slots = 2}),
           factory("by_table", {.staging_bytes = kStaging})};
+}
+
+// An engine's work is in the default stream for milliseconds; a layout's first job must not wait
+// for it, nor for what cudaMemcpy and cudaMemset do there.
+TEST(CudaCopier, First_job_of_a_layout_does_not_wait_for_the_default_stream) {
+  if (!has_device()) GTEST_SKIP() << "there is no device";
+  CudaUnderTest engine({.engine = EngineKind::kStaged, .staging_bytes = 32 << 20});
+  const auto cache = engine.cache_memory(1 << 20);
+  const auto values = engine.value_memory(1 << 20);
+  const auto copier = engine.make_copier();
+  std::byte* const value = values->bytes().data();
+  const std::int64_t page[] = {0};
+  const std::span<const std::int64_t> pages[] = {page};
+  const auto job_of = [&](std::uint64_t bytes) {
+    KvLayout layout;
+    layout.parts.push_back(
+        {.base = cache->address(), .pages = 1, .page_stride = bytes, .row_bytes = bytes});
+    const auto compiled = CompiledLayout::compile(layout, bytes);
+    CHECK(compiled.has_value(), "layout");
+    auto job = copier->submit({.direction = CopyDirection::kBackup,
+                               .layout = &*compiled,
+                               .values = {&value, 1},
+                               .pages = pages});
+    CHECK(job.has_value(), "submit");
+    return (*job)->wait(std::chrono::seconds(5));
+  };
+  ASSERT_TRUE(job_of(8192));  // lists, events and code are there
+  std::atomic<bool> released{false};
+  const auto hold = [](void* flag) {
+    for (int i = 0; i < 30'000 && !*static_cast<std::atomic<bool>*>(flag); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  };
+  must(cudaLaunchHostFunc(cudaStreamLegacy, hold, &released));
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_TRUE(job_of(16384));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  released = true;
+  must(cudaStreamSynchronize(cudaStreamLegacy));
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, CopierConformance, testing::ValuesIn(engines()), engine_name);

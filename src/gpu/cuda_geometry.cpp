@@ -96,9 +96,14 @@ Result<std::shared_ptr<const DeviceGeometry>> DeviceGeometry::make(const Compile
   Result<DeviceMemory> memory = make_device_memory(parts_bytes + chunks_bytes);
   if (!memory) return std::unexpected(memory.error());
   std::byte* const to = memory->get();
-  ORLOP_CUDA(cudaMemcpy, to, parts.data(), parts_bytes, cudaMemcpyHostToDevice);
-  ORLOP_CUDA(cudaMemcpy, to + parts_bytes, part_of_chunk.data(), chunks_bytes,
-             cudaMemcpyHostToDevice);
+  // A stream of its own: cudaMemcpy would wait for all that an engine has in its default stream,
+  // and may return before the bytes have arrived.
+  const Result<Stream> stream = make_stream(true);
+  if (!stream) return std::unexpected(stream.error());
+  ORLOP_CUDA(cudaMemcpyAsync, to, parts.data(), parts_bytes, cudaMemcpyHostToDevice, stream->get());
+  ORLOP_CUDA(cudaMemcpyAsync, to + parts_bytes, part_of_chunk.data(), chunks_bytes,
+             cudaMemcpyHostToDevice, stream->get());
+  ORLOP_CUDA(cudaStreamSynchronize, stream->get());
   geometry->parts_ = reinterpret_cast<const DevicePart*>(to);
   geometry->part_of_chunk_ = reinterpret_cast<const std::uint32_t*>(to + parts_bytes);
   geometry->memory_ = std::move(*memory);

@@ -18,8 +18,8 @@ namespace orlop::gpu {
 
 class DeviceGeometry {
  public:
-  // Blocks for the upload of some KiB. kLimit: values or numbers beyond what the kernels count
-  // (kMostDeviceValueBytes). Requires: the device is current.
+  // Blocks for the upload of some KiB, and for nothing else on the device. kLimit: values or
+  // numbers beyond what the kernels count (kMostDeviceValueBytes). Requires: the device is current.
   static Result<std::shared_ptr<const DeviceGeometry>> make(const CompiledLayout& layout);
 
   bool is_of(const CompiledLayout& layout) const;

@@ -28,9 +28,7 @@ Result<Event> make_event() {
 Result<DeviceMemory> make_device_memory(std::size_t bytes) {
   void* memory = nullptr;
   ORLOP_CUDA(cudaMalloc, &memory, bytes);
-  DeviceMemory owned(static_cast<std::byte*>(memory));
-  ORLOP_CUDA(cudaMemset, memory, 0, bytes);
-  return owned;
+  return DeviceMemory(static_cast<std::byte*>(memory));
 }
 
 Result<PinnedMemory> make_pinned_memory(std::size_t bytes) {

@@ -40,7 +40,7 @@ using PinnedMemory = std::unique_ptr<std::byte, PinnedMemoryEnd>;
 // urgent: its kernels go before those of other streams that wait for a multiprocessor.
 Result<Stream> make_stream(bool urgent);
 Result<Event> make_event();                                  // without timing
-Result<DeviceMemory> make_device_memory(std::size_t bytes);  // zeroed
+Result<DeviceMemory> make_device_memory(std::size_t bytes);  // its contents anything
 Result<PinnedMemory> make_pinned_memory(std::size_t bytes);  // mapped, zeroed
 
 // Host memory that the device may read and write, in blocks of powers of two.

@@ -41,6 +41,9 @@ Result<void> SliceRunner::make_all() {
   ORLOP_TRY(take(ring_, make_device_memory(options_.slots * options_.slot_bytes)));
   ORLOP_TRY(take(sums_, make_device_memory(kSumsBytes + sizeof(std::uint64_t))));
   arrived_ = reinterpret_cast<unsigned int*>(sums_.get() + kSumsBytes);
+  // In the kernels' stream: what the default stream holds is the engine's, may take long, and comes
+  // before nothing of ours.
+  ORLOP_CUDA(cudaMemsetAsync, sums_.get(), 0, kSumsBytes + sizeof(std::uint64_t), kernels_.get());
   ORLOP_TRY(take(joint_, make_event()));
   for (unsigned i = 0; i < options_.slots; ++i) {
     Slot& slot = slots_.emplace_back();
