@@ -157,6 +157,8 @@ Result<void> SliceRunner::run_pieces(const CudaJob& job, std::size_t slice, std:
                               bytes);
                  });
   const cudaStream_t copies = copies_.get();
+  // The pages may be those of the job before, whose sums are still to be taken there.
+  if (restoring() && slice == 0) ORLOP_TRY(wait_for(copies, kernels_.get()));
   ORLOP_TRY(copy_batch(copies));
   if (restoring()) {
     ORLOP_TRY(wait_for(kernels_.get(), copies));

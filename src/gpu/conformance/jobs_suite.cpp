@@ -56,9 +56,13 @@ TEST_P(CopierConformance, Jobs_of_one_direction_run_in_their_order) {
   // The same pages from the values in a new order each time: the last job wins.
   std::vector<std::byte*> values;
   for (std::size_t i = 0; i < scene.value_count(); ++i) values.push_back(scene.value(i).data());
+  std::vector<std::uint64_t> sums = scene.expected_sums();
+  std::vector<std::vector<std::uint64_t>> expected_sums;
   std::vector<std::shared_ptr<CopyJob>> jobs;
   for (int i = 0; i < 10; ++i) {
     std::ranges::rotate(values, values.begin() + 1);
+    std::ranges::rotate(sums, sums.begin() + 1);
+    expected_sums.push_back(i < 9 ? sums : scene.expected_sums());
     CopyRequest request = scene.request(CopyDirection::kRestore);
     if (i < 9) request.values = values;
     auto job = copier_->submit(request);
@@ -66,7 +70,10 @@ TEST_P(CopierConformance, Jobs_of_one_direction_run_in_their_order) {
     jobs.push_back(*std::move(job));
   }
   ASSERT_TRUE(jobs.back()->wait(kPatience));
-  for (const auto& job : jobs) EXPECT_TRUE(job->done());
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    ASSERT_TRUE(jobs[i]->done());
+    EXPECT_EQ(sums_of(*jobs[i]), expected_sums[i]) << "job " << i << " was overtaken";
+  }
   scene.expect(CopyDirection::kRestore);
   EXPECT_TRUE(scene.matches());
 }
