@@ -33,8 +33,8 @@ class SliceRunner {
   struct Options {
     CopyDirection direction{};
     std::uint64_t slot_bytes = 0;
-    unsigned slots = 4;
-    unsigned blocks = 8;
+    unsigned slots = 0;
+    unsigned blocks = 0;
   };
   static constexpr std::uint32_t kMostValues = 8192;  // of a slice: sums in device memory
 

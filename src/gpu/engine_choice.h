@@ -54,9 +54,8 @@ class PageEngines {
 Result<std::unique_ptr<PageEngines>> make_page_engines(const CompiledLayout& layout,
                                                        const EngineWish& wish);
 
-// Defined in src/gpu/cuda when it is built in (ORLOP_WITH_CUDA), and asked first by
-// make_page_engines(). Null: no driver, no device, or the layout's memory is not a device's and no
-// CUDA engine was asked for; then the host's engines serve it.
+// Defined in cuda_page_engines.cpp when CUDA is built in (ORLOP_WITH_CUDA), and asked first by
+// make_page_engines(). Null: no driver, no device, or the layout's memory is not a device's.
 Result<std::unique_ptr<PageEngines>> make_cuda_page_engines(const CompiledLayout& layout,
                                                             const EngineWish& wish);
 
