@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
+#include "copy/copy_ways.h"
 #include "copy/test_bytes.h"
 
 namespace orlop {
@@ -22,29 +23,11 @@ using testing::HasSubstr;
 
 constexpr std::uint64_t kNeverStream = ~std::uint64_t{0};
 
-struct Way {
-  CopyKind kind;
-  bool streams;
-};
-
-std::vector<Way> all_ways() {
-  std::vector<Way> ways;
-  for (const CopyKind kind : CopyEngine::supported_kinds()) {
-    ways.push_back({kind, false});
-    ways.push_back({kind, true});
-  }
-  return ways;
-}
-
-std::string way_name(const testing::TestParamInfo<Way>& info) {
-  return std::string(to_string(info.param.kind)) + (info.param.streams ? "_streams" : "_plain");
-}
-
-class Copy : public testing::TestWithParam<Way> {
+class Copy : public testing::TestWithParam<CopyWay> {
  protected:
-  CopyEngine engine_{GetParam().kind, GetParam().streams ? 0 : kNeverStream};
+  CopyEngine engine_{GetParam().kind, GetParam().around_cache ? 0 : kNeverStream};
 };
-INSTANTIATE_TEST_SUITE_P(Ways, Copy, testing::ValuesIn(all_ways()), way_name);
+INSTANTIATE_TEST_SUITE_P(Ways, Copy, testing::ValuesIn(all_copy_ways()), copy_way_name);
 
 std::uint64_t expected_of(const Bytes& value) {
   return CopyEngine(CopyKind::kScalar).checksum(value, kTestIdentity);

@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "copy/copy.h"
+#include "copy/copy_ways.h"
 #include "copy/test_bytes.h"
 
 namespace orlop {
@@ -14,26 +15,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-struct Way {
-  CopyKind kind;
-  bool around_cache;
-};
-
-std::vector<Way> all_ways() {
-  std::vector<Way> ways;
-  for (const CopyKind kind : CopyEngine::supported_kinds()) {
-    ways.push_back({kind, false});
-    ways.push_back({kind, true});
-  }
-  return ways;
-}
-
-std::string way_name(const testing::TestParamInfo<Way>& info) {
-  return std::string(to_string(info.param.kind)) +
-         (info.param.around_cache ? "_streams" : "_plain");
-}
-
-class RowRuns : public testing::TestWithParam<Way> {
+class RowRuns : public testing::TestWithParam<CopyWay> {
  protected:
   std::uint64_t move(const RowRun& rows) const {
     const std::uint64_t sum = engine_.move_rows(rows, GetParam().around_cache);
@@ -42,7 +24,7 @@ class RowRuns : public testing::TestWithParam<Way> {
   }
   CopyEngine engine_{GetParam().kind};
 };
-INSTANTIATE_TEST_SUITE_P(Ways, RowRuns, testing::ValuesIn(all_ways()), way_name);
+INSTANTIATE_TEST_SUITE_P(Ways, RowRuns, testing::ValuesIn(all_copy_ways()), copy_way_name);
 
 // What the call has to do, one row at a time and nothing around the rows.
 struct Expected {
