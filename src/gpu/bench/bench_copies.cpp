@@ -41,15 +41,12 @@ std::size_t values_for(const BenchShape& shape, std::uint64_t bytes) {
 
 Result<void> throughput_of(BenchRun& run, const BenchShape& shape, BenchPlacement placement) {
   const std::size_t values = values_for(shape, run.options.batch_bytes);
-  auto restore = BenchBatch::make(run.bed.side(CopyDirection::kRestore), CopyDirection::kRestore,
-                                  shape, values, placement);
-  BENCH_TRY(restore);
-  auto backup = BenchBatch::make(run.bed.side(CopyDirection::kBackup), CopyDirection::kBackup,
-                                 shape, values, placement);
-  BENCH_TRY(backup);
-  const auto bytes = static_cast<double>(restore->bytes());
+  auto both = both_ways(run, shape, values, placement);
+  BENCH_TRY(both);
+  const auto& [restore, backup] = *both;
+  const auto bytes = static_cast<double>(restore.bytes());
   const std::string name = shape.name + " " + to_string(placement);
-  for (const BenchBatch* batch : {&*restore, &*backup}) {
+  for (const BenchBatch* batch : {&restore, &backup}) {
     BENCH_TRY(batch->check(run.copier));
     auto pair = measure_pairs(
         run.options.pairs, [&] { return batch->run(run.copier); },
@@ -60,8 +57,8 @@ Result<void> throughput_of(BenchRun& run, const BenchShape& shape, BenchPlacemen
                  bytes, *pair, one_way_bar(placement)));
   }
   auto pair = measure_pairs(
-      run.options.pairs, [&] { return run_both(run.copier, *restore, *backup); },
-      [&] { return plain_both(*restore, *backup); });
+      run.options.pairs, [&] { return run_both(run.copier, restore, backup); },
+      [&] { return plain_both(restore, backup); });
   BENCH_TRY(pair);
   run.rows.push_back(rate_row("both ways " + name, 2 * bytes, *pair, both_ways_bar(placement)));
   return {};
@@ -120,6 +117,17 @@ BenchShape opaque_shape(std::uint64_t piece_bytes) {
 BenchShape latent_shape() {
   // 61 layers of 576 bf16 a token, pages of 64 tokens: one part a layer.
   return {.name = "MLA 72 KiB", .layers = 61, .parts = 1, .tokens = 64, .row_bytes = 1152};
+}
+
+Result<BothWays> both_ways(BenchRun& run, const BenchShape& shape, std::size_t values,
+                           BenchPlacement placement) {
+  auto restore = BenchBatch::make(run.bed.side(CopyDirection::kRestore), CopyDirection::kRestore,
+                                  shape, values, placement);
+  BENCH_TRY(restore);
+  auto backup = BenchBatch::make(run.bed.side(CopyDirection::kBackup), CopyDirection::kBackup,
+                                 shape, values, placement);
+  BENCH_TRY(backup);
+  return BothWays{*std::move(restore), *std::move(backup)};
 }
 
 Result<void> run_both(PageCopier& copier, const BenchBatch& restore, const BenchBatch& backup) {

@@ -234,16 +234,13 @@ Result<void> bench_gemm(BenchRun& run) {
   BENCH_TRY(products);
   const BenchShape shape = opaque_shape(4096);
   const std::size_t values = (std::uint64_t{256} << 20) / shape.value_bytes();
-  auto restore = BenchBatch::make(run.bed.side(CopyDirection::kRestore), CopyDirection::kRestore,
-                                  shape, values, BenchPlacement::kAdjacent);
-  BENCH_TRY(restore);
-  auto backup = BenchBatch::make(run.bed.side(CopyDirection::kBackup), CopyDirection::kBackup,
-                                 shape, values, BenchPlacement::kAdjacent);
-  BENCH_TRY(backup);
+  auto both = both_ways(run, shape, values, BenchPlacement::kAdjacent);
+  BENCH_TRY(both);
+  const auto& [restore, backup] = *both;
   BENCH_TRY((*products)->queue(30));
   ORLOP_CUDA(cudaDeviceSynchronize);
   {
-    JobFeeder feeder(run.copier, *restore, *backup);
+    JobFeeder feeder(run.copier, restore, backup);
     BENCH_TRY(gemm_row(run, **products, "ours, both ways", 1.05, [&] { return feeder.step(); }));
   }
   {
@@ -253,19 +250,19 @@ Result<void> bench_gemm(BenchRun& run) {
     options.slots = 4;
     auto short_slices = make_cuda_copier(options);
     BENCH_TRY(short_slices);
-    JobFeeder feeder(**short_slices, *restore, *backup);
+    JobFeeder feeder(**short_slices, restore, backup);
     BENCH_TRY(gemm_row(run, **products, "ours with slices of 8 MiB, both ways", 0,
                        [&] { return feeder.step(); }));
   }
   const auto plain = [&]() -> Result<std::uint64_t> {
-    BENCH_TRY(plain_both(*restore, *backup));
-    return restore->bytes() + backup->bytes();
+    BENCH_TRY(plain_both(restore, backup));
+    return restore.bytes() + backup.bytes();
   };
   BENCH_TRY(gemm_row(run, **products, "plain cudaMemcpyAsync, both ways", 0, plain));
   for (const unsigned blocks : {8u, 32u}) {
     auto direct = bench_copier(run.options.device, EngineKind::kDirect, blocks);
     BENCH_TRY(direct);
-    JobFeeder feeder(**direct, *restore, *backup);
+    JobFeeder feeder(**direct, restore, backup);
     BENCH_TRY(gemm_row(run, **products,
                        "direct kernels, " + std::to_string(blocks) + " blocks, both ways", 0,
                        [&] { return feeder.step(); }));

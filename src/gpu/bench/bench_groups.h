@@ -32,6 +32,13 @@ Result<void> bench_baselines(BenchRun& run);   // what users have today
 Result<void> bench_order(BenchRun& run);       // head-first against token-first
 Result<void> bench_registration(BenchRun& run);
 
+// The same shape on both sides of the bed.
+struct BothWays {
+  BenchBatch restore, backup;
+};
+Result<BothWays> both_ways(BenchRun& run, const BenchShape& shape, std::size_t values,
+                           BenchPlacement placement);
+
 // Both directions at once; returns when both are done.
 Result<void> run_both(PageCopier& copier, const BenchBatch& restore, const BenchBatch& backup);
 Result<void> plain_both(const BenchBatch& restore, const BenchBatch& backup);

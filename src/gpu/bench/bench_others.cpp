@@ -102,14 +102,11 @@ Result<void> bench_baselines(BenchRun& run) {
   for (const std::uint64_t piece : {4096, 32768, 131072}) {
     const BenchShape shape = opaque_shape(piece);
     const std::size_t values = (std::uint64_t{256} << 20) / shape.value_bytes();
-    auto restore = BenchBatch::make(run.bed.side(CopyDirection::kRestore), CopyDirection::kRestore,
-                                    shape, values, BenchPlacement::kAdjacent);
-    BENCH_TRY(restore);
-    auto backup = BenchBatch::make(run.bed.side(CopyDirection::kBackup), CopyDirection::kBackup,
-                                   shape, values, BenchPlacement::kAdjacent);
-    BENCH_TRY(backup);
-    for (const BenchBatch* batch : {&*restore, &*backup}) {
-      const std::string way = batch == &*restore ? ", restore" : ", backup";
+    auto both = both_ways(run, shape, values, BenchPlacement::kAdjacent);
+    BENCH_TRY(both);
+    const auto& [restore, backup] = *both;
+    for (const BenchBatch* batch : {&restore, &backup}) {
+      const std::string way = batch == &restore ? ", restore" : ", backup";
       const PieceList list = pieces_of(*batch, piece);
       const auto bytes = static_cast<double>(batch->bytes());
       auto single = measure_pairs(
@@ -123,7 +120,7 @@ Result<void> bench_baselines(BenchRun& run) {
       run.rows.push_back(baseline_row("cudaMemcpyBatchAsync of pieces, " + shape.name + way, bytes,
                                       batched->ours, batched->theirs));
     }
-    BENCH_TRY(direct_baselines(run, *restore, *backup, shape.name));
+    BENCH_TRY(direct_baselines(run, restore, backup, shape.name));
   }
   return {};
 }

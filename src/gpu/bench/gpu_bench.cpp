@@ -94,6 +94,18 @@ const char* kind_name(BarKind kind) {
   return "";
 }
 
+// A misspelt group would measure nothing, and of nothing all bars hold.
+Result<void> check_groups(const std::vector<std::string>& only) {
+  std::string names;
+  for (const Group& group : kGroups) names += std::string(names.empty() ? "" : ", ") + group.name;
+  for (const std::string& name : only) {
+    if (std::ranges::find(kGroups, name, &Group::name) == std::end(kGroups)) {
+      return fail(ErrorCode::kInvalidArgument, "no group '" + name + "'; there are " + names);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 bool GpuBenchRow::ok() const {
@@ -123,6 +135,7 @@ Result<std::unique_ptr<CudaCopier>> bench_copier(int device, std::optional<Engin
 }
 
 Result<GpuBenchReport> run_gpu_bench(const GpuBenchOptions& options) {
+  BENCH_TRY(check_groups(options.only));
   auto report = describe_machine(options.device);
   BENCH_TRY(report);
   options.progress("memory");

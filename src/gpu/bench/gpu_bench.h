@@ -45,13 +45,14 @@ struct GpuBenchRow {
 
 struct GpuBenchReport {
   std::string device, uuid, driver, cpu, kernel, date;  // of the machine; date in UTC
-  std::string link;                                     // "PCIe gen 5 x16 (of 5 x16)"
+  std::string link;  // "32.0 GT/s PCIe x16 (of 32.0 GT/s PCIe x16)"
   std::vector<GpuBenchRow> rows;
   bool ok() const;
 };
 
 // Some minutes with the defaults; needs 4 GiB of memory on both sides. Errors: kSystem (CUDA),
-// kNoMemory, kCorrupt: a copy was wrong (sums are compared in every row).
+// kNoMemory, kInvalidArgument: no such group (before any call); kCorrupt: a copy was wrong (sums
+// are compared in every row).
 Result<GpuBenchReport> run_gpu_bench(const GpuBenchOptions& options);
 
 // Finds the fastest engine for each kind of batch; about half a minute.
