@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "platform/clock.h"
+#include "platform/cuda_library.h"
 
 namespace orlop {
 namespace {
@@ -36,23 +37,20 @@ struct Functions {
   Status (*error_text)(Status, const char**) = nullptr;
 };
 
-template <class Function>
-bool find(void* library, const char* symbol, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(library, symbol));
-  return function != nullptr;
-}
-
 bool load(void* library, Functions& f) {
-  return find(library, "cuInit", f.init) && find(library, "cuDeviceGet", f.device) &&
-         find(library, "cuDevicePrimaryCtxRetain", f.retain) &&
-         find(library, "cuDevicePrimaryCtxRelease_v2", f.release) &&
-         find(library, "cuCtxPushCurrent_v2", f.push) &&
-         find(library, "cuCtxPopCurrent_v2", f.pop) && find(library, "cuMemAlloc_v2", f.allocate) &&
-         find(library, "cuMemFree_v2", f.free) && find(library, "cuMemHostRegister_v2", f.enroll) &&
-         find(library, "cuMemHostUnregister", f.expel) &&
-         find(library, "cuMemcpyHtoD_v2", f.to_device) &&
-         find(library, "cuMemcpyDtoH_v2", f.from_device) &&
-         find(library, "cuGetErrorString", f.error_text);
+  return find_cuda_function(library, "cuInit", f.init) &&
+         find_cuda_function(library, "cuDeviceGet", f.device) &&
+         find_cuda_function(library, "cuDevicePrimaryCtxRetain", f.retain) &&
+         find_cuda_function(library, "cuDevicePrimaryCtxRelease_v2", f.release) &&
+         find_cuda_function(library, "cuCtxPushCurrent_v2", f.push) &&
+         find_cuda_function(library, "cuCtxPopCurrent_v2", f.pop) &&
+         find_cuda_function(library, "cuMemAlloc_v2", f.allocate) &&
+         find_cuda_function(library, "cuMemFree_v2", f.free) &&
+         find_cuda_function(library, "cuMemHostRegister_v2", f.enroll) &&
+         find_cuda_function(library, "cuMemHostUnregister", f.expel) &&
+         find_cuda_function(library, "cuMemcpyHtoD_v2", f.to_device) &&
+         find_cuda_function(library, "cuMemcpyDtoH_v2", f.from_device) &&
+         find_cuda_function(library, "cuGetErrorString", f.error_text);
 }
 
 // True if it succeeded; else says so in `why`.

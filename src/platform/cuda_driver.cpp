@@ -5,6 +5,8 @@
 
 #include <array>
 
+#include "platform/cuda_library.h"
+
 namespace orlop {
 namespace {
 
@@ -27,20 +29,16 @@ struct Functions {
   Status (*error_text)(Status, const char**) = nullptr;
 };
 
-template <class Function>
-bool find(void* library, const char* symbol, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(library, symbol));
-  return function != nullptr;
-}
-
 bool load(void* library, Functions& f) {
-  return find(library, "cuInit", f.init) && find(library, "cuDriverGetVersion", f.version) &&
-         find(library, "cuDeviceGetCount", f.count) && find(library, "cuDeviceGet", f.device) &&
-         find(library, "cuDeviceGetName", f.name) &&
-         find(library, "cuDeviceGetAttribute", f.attribute) &&
-         find(library, "cuDeviceTotalMem_v2", f.memory) &&
-         find(library, "cuDeviceGetPCIBusId", f.pci) &&
-         find(library, "cuGetErrorString", f.error_text);
+  return find_cuda_function(library, "cuInit", f.init) &&
+         find_cuda_function(library, "cuDriverGetVersion", f.version) &&
+         find_cuda_function(library, "cuDeviceGetCount", f.count) &&
+         find_cuda_function(library, "cuDeviceGet", f.device) &&
+         find_cuda_function(library, "cuDeviceGetName", f.name) &&
+         find_cuda_function(library, "cuDeviceGetAttribute", f.attribute) &&
+         find_cuda_function(library, "cuDeviceTotalMem_v2", f.memory) &&
+         find_cuda_function(library, "cuDeviceGetPCIBusId", f.pci) &&
+         find_cuda_function(library, "cuGetErrorString", f.error_text);
 }
 
 std::string failure(const Functions& f, const char* call, Status status) {
