@@ -25,7 +25,7 @@ from orlop.vllm.keys import RequestKeys
 from orlop.vllm.messages import LoadOrder, SaveOrder, StepOrders, StepReport
 
 _LOG = logging.getLogger("vllm.orlop")
-_MOST_KEYS = 65_535  # of one read
+_MOST_KEYS = 65_535  # of one call
 
 
 @dataclasses.dataclass
@@ -218,10 +218,11 @@ class SchedulerSide:
 
     def _save(self, state: RequestState, computed: int) -> SaveOrder | None:
         # computed counts drafts that may be rejected; complete() only accepted tokens.
-        end = min(computed // self._block_size, state.keys.complete(), len(state.blocks))
+        first, namespaces = state.saved, self._family.namespaces
+        end = min(computed // self._block_size, state.keys.complete(), len(state.blocks),
+                  first + _MOST_KEYS)
         if self._options.save == "prompt":
             end = min(end, state.request.num_prompt_tokens // self._block_size)
-        first, namespaces = state.saved, self._family.namespaces
         if (end <= first or namespaces is None or not self._options.saves or not state.may_save
                 or not self._client.ready or _is_unsupported(state.request)):
             return None

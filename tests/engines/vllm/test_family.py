@@ -2,12 +2,16 @@
 """Namespaces and weight updates, on a real node: nothing from before an update is ever offered."""
 
 import threading
+from types import SimpleNamespace
 
 import orlop
 import pytest
 from node import NodeProcess
 
+from orlop.engine.counters import Counters
+from orlop.engine.options import Options
 from orlop.vllm.family import Family
+from orlop.vllm.scheduler import SchedulerSide
 
 RANK = {"engine": "vllm", "layout": "l", "model": "m", "dtype": "f", "page_tokens": 32, "value_len": 1024,
         "layers": 2, "heads": 1, "tp_rank": 0, "tp_size": 1, "pp_rank": 0, "pp_size": 1}
@@ -80,3 +84,26 @@ def test_ranks_that_do_not_all_take_part_are_no_family(client):
         family.tell(ranks, size)
         assert family.namespaces is None and why in family.problem
         assert not family.renew() and family.namespaces is None
+
+
+def test_more_blocks_than_one_call_takes_are_saved_over_several_steps(running, client):
+    family = family_of(client, lambda: "files")
+    family.close()
+    assert client.wait_ready(60)
+    side = SchedulerSide(Options(), client, family, Counters(), 1, engine_hashes=True)
+    blocks = 70_000
+    side.begin(SimpleNamespace(request_id="long", kv_transfer_params=None, prompt_embeds=None,
+                               block_hashes=[i.to_bytes(32, "big") for i in range(blocks)]))
+    begins = SimpleNamespace(req_id="long", num_computed_tokens=blocks, block_ids=([*range(1, blocks + 1)],))
+
+    def saved(new, cached):
+        output = SimpleNamespace(
+            scheduled_new_reqs=new, num_scheduled_tokens={}, total_num_scheduled_tokens=0,
+            scheduled_cached_reqs=SimpleNamespace(req_ids=cached, num_computed_tokens=[blocks],
+                                                  new_block_ids=[None], resumed_req_ids=set()))
+        return [block for order in side.orders(output).saves for block in order.blocks]
+
+    assert saved([begins], []) == [*range(1, 65_536)]
+    assert saved([], ["long"]) == [*range(65_536, blocks + 1)]
+    assert saved([], ["long"]) == []
+    side.close()
