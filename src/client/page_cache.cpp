@@ -198,7 +198,7 @@ Result<void> PageCacheState::submit(const std::shared_ptr<PageJob>& job, PageBat
   const std::vector<std::span<const std::int64_t>> lists(pages.begin(), pages.end());
   request.values = values;
   request.pages = lists;
-  gpu::PageCopier& copier = engines_->copier(request.direction, values.size());
+  gpu::PageCopier& copier = engines_->copier();
   if (auto started = job->start(batch, request, copier); !started) {
     batch.take_off_copies(*core_);
     return started;

@@ -28,9 +28,7 @@ class CudaEngines final : public PageEngines {
   EngineKind engine_for(CopyDirection direction, std::size_t values) const override {
     return copier_->engine_for(layout_, direction, values, true);
   }
-  PageCopier& copier(CopyDirection /*direction*/, std::size_t /*values*/) override {
-    return *copier_;
-  }
+  PageCopier& copier() override { return *copier_; }
   std::string describe() const override { return text_; }
 
  private:

@@ -15,9 +15,7 @@ class HostEngines final : public PageEngines {
   EngineKind engine_for(CopyDirection /*direction*/, std::size_t /*values*/) const override {
     return EngineKind::kHost;
   }
-  PageCopier& copier(CopyDirection /*direction*/, std::size_t /*values*/) override {
-    return *copier_;
-  }
+  PageCopier& copier() override { return *copier_; }
   std::string describe() const override { return "host (CPU memory on both sides)"; }
 
  private:

@@ -40,11 +40,10 @@ class PageEngines {
   // costs nothing. Errors: as HostRegistration::register_memory.
   virtual Result<std::shared_ptr<const void>> use_memory(std::span<std::byte> memory,
                                                          const Progress& progress) = 0;
-  // The engine for a batch of so many values. Jobs of one direction run in order of submission only
-  // within one copier.
+  // The engine that a batch of so many values, adjacent in memory, would go to now.
   virtual EngineKind engine_for(CopyDirection direction, std::size_t values) const = 0;
-  // The copier of engine_for(); lives as long as this object.
-  virtual PageCopier& copier(CopyDirection direction, std::size_t values) = 0;
+  // Lives as long as this object; chooses the engine of each job.
+  virtual PageCopier& copier() = 0;
   // "host", "NVIDIA H200 (device 0), engine staged": one line, for people.
   virtual std::string describe() const = 0;
 };
