@@ -13,8 +13,12 @@ from orlop.programs import find
 class NodeProcess:
     def __init__(self, socket: str, capacity: str = "64MiB") -> None:
         self.socket = socket
+        self._capacity = capacity
+        self._start()
+
+    def _start(self) -> None:
         self._process = subprocess.Popen(
-            [find("orlop"), "serve", "--socket", socket, "--capacity", capacity],
+            [find("orlop"), "serve", "--socket", self.socket, "--capacity", self._capacity],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def server(self) -> int:
@@ -35,6 +39,11 @@ class NodeProcess:
         while self.server() == before:
             assert time.monotonic() < deadline, "no new server"
             time.sleep(0.01)
+
+    def start_again(self) -> None:
+        """Keeper and all: nothing that was stored is there afterwards."""
+        self.close()
+        self._start()
 
     def close(self) -> None:
         self._process.terminate()

@@ -2,6 +2,7 @@
 """Whatever goes wrong, the engine lives, its answers are right, and nothing stays held."""
 
 import threading
+import time
 
 import orlop
 import pytest
@@ -199,4 +200,18 @@ def test_a_killed_server_costs_nothing_that_was_stored(engine, node, stored, fre
     engine.forget()
     (output,) = engine.ask([prompt])
     assert (output.tokens, output.cached) == (plain, 128)
+    engine.assert_nothing_held()
+
+
+def test_a_node_that_ended_and_started_again_is_used_again(engine, node, stored):
+    prompt, plain = stored
+    node.start_again()
+    deadline = time.monotonic() + 120
+    while True:  # until both sides have seen it
+        (output,) = engine.store([prompt], tokens=8)
+        assert output.tokens == plain
+        if output.cached == 128:
+            break
+        assert time.monotonic() < deadline, engine.counts()
+    engine.wait_ready()
     engine.assert_nothing_held()
