@@ -178,7 +178,7 @@ Result<std::shared_ptr<HostRegistration>> HostRegistration::register_memory(
     }
     all.changed.wait(lock);
   }
-  const auto added = std::make_shared<Registered>(memory);
+  auto added = std::make_shared<Registered>(memory);
   all.entries.push_back({memory, Registry::State::kComing, added});
   lock.unlock();
   // After an error the owner's end takes back what was done.
