@@ -26,6 +26,15 @@ class PageCacheLifeTest : public PageCacheTest {
     memory.stall();
     return cache;
   }
+  // A backup that stands at its first touch of the cache's memory. Plan and page numbers are gone.
+  static Backup begin_stalled(PageCache& cache, PutPlan plan, const StalledMemory& memory) {
+    const auto pages = numbers(kPages);
+    const BackupItem item{&plan, {pages}};
+    auto backup = cache.backup({&item, 1});
+    EXPECT_TRUE(backup.has_value());
+    EXPECT_TRUE(memory.wait_touched());
+    return *backup;
+  }
   std::size_t prepared_slots() const {
     std::size_t count = 0;
     const segment::ControlArea& area = node.area();
@@ -54,41 +63,32 @@ TEST_F(PageCacheLifeTest, Backup_underWay_isNotReadableAndItsPlanStays) {
   StalledMemory memory(engine.memory_bytes());
   PageCache cache = open_stalled(client, memory);
   const Keys keys(kPages);
-  PutPlan plan = start(client, pages_ns, keys);
-  const auto pages = numbers(kPages);
-  const BackupItem item{&plan, {pages}};
-  auto backup = cache.backup({&item, 1});
-  ASSERT_TRUE(backup.has_value());
-  ASSERT_TRUE(memory.wait_touched());
-  EXPECT_FALSE(backup->done());
-  EXPECT_FALSE(backup->wait(Milliseconds{1})->has_value());
+  Backup backup = begin_stalled(cache, start(client, pages_ns, keys), memory);
+  EXPECT_FALSE(backup.done());
+  EXPECT_FALSE(backup.wait(Milliseconds{1})->has_value());
   EXPECT_EQ(client.stats().open_put_plans, 1U);
   EXPECT_EQ(reader.exists(reader_ns, keys)->prefix_len, 0U);
   EXPECT_EQ(cache.stats().running, 1U);
   memory.release();
-  EXPECT_EQ((**backup->wait(kLong))[0], std::vector<Outcome>(kPages, Outcome::kStored));
-  EXPECT_TRUE(backup->done());
+  EXPECT_EQ((**backup.wait(kLong))[0], std::vector<Outcome>(kPages, Outcome::kStored));
+  EXPECT_TRUE(backup.done());
   expect_nothing_open(client);
 }
 
 TEST_F(PageCacheLifeTest, Cancel_ofABackup_abortsAfterTheCopyIsOver) {
   StalledMemory memory(engine.memory_bytes());
   PageCache cache = open_stalled(client, memory);
-  PutPlan plan = start(client, pages_ns, Keys(kPages));
-  const auto pages = numbers(kPages);
-  const BackupItem item{&plan, {pages}};
-  auto backup = cache.backup({&item, 1});
-  ASSERT_TRUE(memory.wait_touched());
-  backup->cancel();
-  backup->cancel();
+  Backup backup = begin_stalled(cache, start(client, pages_ns, Keys(kPages)), memory);
+  backup.cancel();
+  backup.cancel();
   EXPECT_EQ(client.stats().open_put_plans, 1U);  // a value is being written
   EXPECT_EQ(prepared_slots(), kPages);
   memory.release();
-  const auto answer = backup->wait(kLong);
+  const auto answer = backup.wait(kLong);
   ASSERT_FALSE(answer.has_value());
   EXPECT_EQ(answer.error().code, ErrorCode::kClosed);
   // The same answer before and after somebody has seen the end.
-  EXPECT_EQ(backup->stream_wait(nullptr).error().code, ErrorCode::kWrongState);
+  EXPECT_EQ(backup.stream_wait(nullptr).error().code, ErrorCode::kWrongState);
   EXPECT_TRUE(eventually([&] { return prepared_slots() == 0; }));
   EXPECT_EQ(reader.exists(reader_ns, Keys(kPages))->prefix_len, 0U);
   EXPECT_EQ(cache.stats().cancelled, 1U);
@@ -156,11 +156,7 @@ TEST_F(PageCacheLifeTest, Close_underJobs_cancelsThemAndDetaches) {
   PageCache writer = open_cache(reader, engine.layout());
   StalledMemory memory(engine.memory_bytes());
   PageCache cache = open_stalled(client, memory);
-  PutPlan plan = start(client, pages_ns, Keys(kPages));
-  const auto pages = numbers(kPages);
-  const BackupItem item{&plan, {pages}};
-  auto backup = cache.backup({&item, 1});
-  ASSERT_TRUE(memory.wait_touched());
+  Backup backup = begin_stalled(cache, start(client, pages_ns, Keys(kPages)), memory);
   std::thread closer([&] { client.close(); });
   // Only this answer says that close() has got so far: the plan is used up either way.
   EXPECT_TRUE(eventually([&] {
@@ -169,8 +165,8 @@ TEST_F(PageCacheLifeTest, Close_underJobs_cancelsThemAndDetaches) {
   }));
   memory.release();
   closer.join();
-  EXPECT_TRUE(backup->done());
-  const auto ended = backup->wait(Milliseconds{0});
+  EXPECT_TRUE(backup.done());
+  const auto ended = backup.wait(Milliseconds{0});
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().code, ErrorCode::kClosed);
   EXPECT_EQ(cache.backup({}).error().code, ErrorCode::kClosed);
@@ -187,56 +183,57 @@ TEST_F(PageCacheLifeTest, Close_underAJobThatHangs_leavesItsMemoryAlone) {
   const Namespace in = open_pages(hasty);
   StalledMemory memory(engine.memory_bytes());
   PageCache cache = open_stalled(hasty, memory);
-  PutPlan plan = start(hasty, in, Keys(kPages, "hang"));
-  ASSERT_EQ(plan.prepared(), kPages);
-  const auto pages = numbers(kPages);
-  const BackupItem item{&plan, {pages}};
-  auto backup = cache.backup({&item, 1});
-  ASSERT_TRUE(memory.wait_touched());
+  // The time of its close() is not that of this call.
+  auto plan = hasty.put_start(in, Keys(kPages, "hang"), {.deadline = kLong});
+  ASSERT_EQ(plan->prepared(), kPages);
+  Backup backup = begin_stalled(cache, std::move(*plan), memory);
   hasty.close();
-  EXPECT_FALSE(backup->done());
+  EXPECT_FALSE(backup.done());
   EXPECT_EQ(prepared_slots(), kPages);
   EXPECT_EQ(node.channels_held(), 3U);
   memory.release();
-  EXPECT_EQ(backup->wait(kLong).error().code, ErrorCode::kClosed);
+  EXPECT_EQ(backup.wait(kLong).error().code, ErrorCode::kClosed);
   EXPECT_EQ(prepared_slots(), kPages);  // until the proof of death: the client said no goodbye
+}
+
+TEST_F(PageCacheLifeTest, Client_thatGoesBeforeItsCache_leavesAClosedOne) {
+  std::optional<Client> early(with_socket({}));
+  ASSERT_TRUE(early->wait_ready(kLong));
+  PageCache cache = open_cache(*early, engine.layout());
+  EXPECT_GT(cache.stats().registered_bytes, 0U);
+  early.reset();
+  EXPECT_EQ(cache.backup({}).error().code, ErrorCode::kClosed);
+  EXPECT_EQ(cache.restore({}).error().code, ErrorCode::kClosed);
+  EXPECT_EQ(cache.stats().registered_bytes, 0U);
 }
 
 TEST_F(PageCacheLifeTest, Cache_thatIsDestroyed_waitsForItsJobs) {
   StalledMemory memory(engine.memory_bytes());
   std::optional<PageCache> cache = open_stalled(client, memory);
-  PutPlan plan = start(client, pages_ns, Keys(kPages));
-  const auto pages = numbers(kPages);
-  const BackupItem item{&plan, {pages}};
-  auto backup = cache->backup({&item, 1});
-  ASSERT_TRUE(memory.wait_touched());
+  Backup backup = begin_stalled(*cache, start(client, pages_ns, Keys(kPages)), memory);
   std::atomic<bool> gone{false};
   std::thread owner([&] {
     cache.reset();
     gone = true;
   });
-  EXPECT_FALSE(backup->wait(Milliseconds{20})->has_value());
+  EXPECT_FALSE(backup.wait(Milliseconds{20})->has_value());
   EXPECT_FALSE(gone);
   memory.release();
   owner.join();
-  EXPECT_EQ((**backup->wait(kLong))[0], std::vector<Outcome>(kPages, Outcome::kStored));
-  EXPECT_TRUE(backup->stream_wait(nullptr).has_value());
+  EXPECT_EQ((**backup.wait(kLong))[0], std::vector<Outcome>(kPages, Outcome::kStored));
+  EXPECT_TRUE(backup.stream_wait(nullptr).has_value());
 }
 
 TEST_F(PageCacheLifeTest, Server_restartedUnderABackup_answersItAfterwards) {
   StalledMemory memory(engine.memory_bytes());
   PageCache cache = open_stalled(client, memory);
   const Keys keys(kPages);
-  PutPlan plan = start(client, pages_ns, keys);
-  const auto pages = numbers(kPages);
-  const BackupItem item{&plan, {pages}};
-  auto backup = cache.backup({&item, 1});
-  ASSERT_TRUE(memory.wait_touched());
+  Backup backup = begin_stalled(cache, start(client, pages_ns, keys), memory);
   node.stop_server();
   memory.release();
-  EXPECT_FALSE(backup->wait(Milliseconds{50})->has_value());  // copied, and nobody to answer
+  EXPECT_FALSE(backup.wait(Milliseconds{50})->has_value());  // copied, and nobody to answer
   node.start_server();
-  EXPECT_EQ((**backup->wait(kLong))[0], std::vector<Outcome>(kPages, Outcome::kStored));
+  EXPECT_EQ((**backup.wait(kLong))[0], std::vector<Outcome>(kPages, Outcome::kStored));
   EXPECT_TRUE(eventually([&] { return reader.exists(reader_ns, keys)->prefix_len == kPages; }));
   expect_nothing_open(client);
 }
