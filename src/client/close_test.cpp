@@ -232,12 +232,13 @@ TEST_F(CloseTest, TwoClients_thatCloseEachOtherInsideOnReady_bothEnd) {
   std::latch both_inside{2};
   OwnThread* other_of_one = nullptr;
   OwnThread* other_of_two = nullptr;
-  std::latch made{1};
+  std::latch made{1}, both_closed{2};
   const auto close_other = [&](OwnThread*& other) {
     return [&](std::optional<Client>&) {
       made.wait();
       both_inside.arrive_and_wait();
       other->client()->close();
+      both_closed.count_down();
     };
   };
   OwnThread one(with_socket({}), true, close_other(other_of_one));
@@ -245,6 +246,7 @@ TEST_F(CloseTest, TwoClients_thatCloseEachOtherInsideOnReady_bothEnd) {
   other_of_one = &two;
   other_of_two = &one;
   made.count_down();
+  both_closed.wait();  // before the objects go
   for (OwnThread* closed : {&one, &two}) {
     EXPECT_TRUE(eventually([&] {
       const auto answered = closed->client()->ping();
@@ -264,6 +266,7 @@ TEST_F(CloseTest, Client_closedInsideAnOnReadyAndByAnotherThread_leavesItsNode) 
     OwnThread closing(with_socket({}), true,
                       [&](std::optional<Client>&) { closed.client()->close(); });
     closed.client()->close();
+    ASSERT_TRUE(closing.client()->wait_ready(kLong));
     closing.client().reset();  // its thread has ended, and with it its close()
     closed.client().reset();
     EXPECT_TRUE(closed.gone()) << round;
