@@ -15,6 +15,10 @@ nb::object outcome_list(const std::vector<Outcome>& outcomes) {
   return list;
 }
 
+nb::object awaited(nb::handle self) {
+  return imported("orlop.waiting").attr("wait")(self).attr("__await__")();
+}
+
 void bind_future(nb::module_& module) {
   nb::class_<FutureBox>(
       module, "Future",
@@ -30,13 +34,9 @@ void bind_future(nb::module_& module) {
             return self.future.ready();
           },
           "True when result() would not wait. Never blocks.")
-      .def(
-          "__await__",
-          [](nb::handle self) {
-            return imported("orlop.waiting").attr("wait")(self).attr("__await__")();
-          },
-          nb::sig("def __await__(self) -> Generator[Any, None, list[Outcome]]"),
-          "The outcomes, without blocking the event loop.")
+      .def("__await__", &awaited,
+           nb::sig("def __await__(self) -> Generator[Any, None, list[Outcome]]"),
+           "The outcomes, without blocking the event loop.")
       .def(
           "result",
           [](const FutureBox& self, std::optional<double> timeout) {

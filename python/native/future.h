@@ -15,6 +15,9 @@ struct FutureBox {
 
 void bind_future(nb::module_& module);
 
+// __await__ of whatever has ready() and result(timeout).
+nb::object awaited(nb::handle self);
+
 // list[Outcome]; GIL held.
 nb::object outcome_list(const std::vector<Outcome>& outcomes);
 

@@ -25,10 +25,6 @@ Answer answer_of(const JobBox<Job>& self, std::optional<double> timeout) {
   throw nb::python_error();
 }
 
-nb::object awaited(nb::handle self) {
-  return imported("orlop.waiting").attr("wait")(self).attr("__await__")();
-}
-
 void bind_backup(nb::module_& module) {
   nb::class_<BackupBox>(
       module, "Backup",

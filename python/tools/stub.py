@@ -23,8 +23,6 @@ from orlop.outcomes import MissReason, Outcome
 
 # Keys: one bytes-like object (one key), an iterable of them, PackedKeys, or 2-D uint8.
 Keys = Buffer | PackedKeys | Iterable[Buffer]
-# Page numbers of one pool: a C-contiguous buffer of int64, or an iterable of int.
-Pages = Buffer | Iterable[int]
 # One buffer per key, or one buffer for all.
 Buffers = Buffer | Iterable[Buffer]
 '''
