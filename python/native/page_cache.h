@@ -29,10 +29,12 @@ using RestoreBox = JobBox<Restore>;
 
 class PageCacheBox {
  public:
-  // progress: called by the cache as long as it lives.
-  PageCacheBox(std::shared_ptr<ClientBox> box, PageCache cache, nb::object progress)
+  // progress: called by the cache as long as it lives; memory: what jobs read and write.
+  PageCacheBox(std::shared_ptr<ClientBox> box, PageCache cache, nb::object progress,
+               nb::object memory)
       : box_(std::move(box)),
         progress_(std::move(progress)),
+        memory_(std::move(memory)),
         cache_(std::make_unique<PageCache>(std::move(cache))) {}
   PageCacheBox(PageCacheBox&&) noexcept = default;
   PageCacheBox& operator=(PageCacheBox&&) = delete;
@@ -50,7 +52,7 @@ class PageCacheBox {
 
  private:
   std::shared_ptr<ClientBox> box_;
-  nb::object progress_;
+  nb::object progress_, memory_;
   std::unique_ptr<PageCache> cache_;
 };
 

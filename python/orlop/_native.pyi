@@ -10,8 +10,6 @@ from orlop.outcomes import MissReason, Outcome
 
 # Keys: one bytes-like object (one key), an iterable of them, PackedKeys, or 2-D uint8.
 Keys = Buffer | PackedKeys | Iterable[Buffer]
-# Page numbers of one pool: a C-contiguous buffer of int64, or an iterable of int.
-Pages = Buffer | Iterable[int]
 # One buffer per key, or one buffer for all.
 Buffers = Buffer | Iterable[Buffer]
 
@@ -540,7 +538,7 @@ class PageCacheStats:
 
 def _layout_value_len(pools: Sequence[tuple[str, int]], parts: Sequence[tuple[str, int, int, int, int, int, int, int, int, int, int]]) -> int: ...
 
-def _open_page_cache(client: Client, pools: Sequence[tuple[str, int]], parts: Sequence[tuple[str, int, int, int, int, int, int, int, int, int, int]], token_first: bool, value_len: int, engine: str, device: int, staging_bytes: int, progress: object | None) -> _PageCache: ...
+def _open_page_cache(client: Client, pools: Sequence[tuple[str, int]], parts: Sequence[tuple[str, int, int, int, int, int, int, int, int, int, int]], token_first: bool, value_len: int, engine: str, device: int, staging_bytes: int, progress: object | None, memory: object) -> _PageCache: ...
 
 class _PageCache:
     """Behind orlop.gpu.PageCache."""

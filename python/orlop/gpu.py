@@ -115,21 +115,26 @@ class KvLayout:
     parts: Sequence[KvPart]
     pools: Sequence[KvPool] = field(default_factory=lambda: (KvPool(),))
     token_first: bool = False
+    # What the parts lie in: kept by the layout, and by a PageCache until its last job is over.
+    tensors: Sequence[Any] = field(default=(), repr=False, compare=False)
 
     @classmethod
     def of_tensors(cls, layers: Iterable[Any], dims: Sequence[str] = _DIMS, *,
                    pages_per_value: int = 1, token_first: bool = False) -> "KvLayout":
         """One pool; per layer one tensor, or a sequence of tensors (K and V), all of these dims.
 
-        The tensors must stay where they are as long as a PageCache of the layout lives.
+        The tensors are kept as long as the layout or a PageCache of it lives, and must stay where
+        they are. Of parts made one by one the caller keeps the memory.
         """
         parts = []
+        kept: list[Any] = []
         for layer, tensors in enumerate(layers):
             group = tensors if isinstance(tensors, (list, tuple)) else (tensors,)
+            kept += group
             names = ("k", "v") if len(group) == 2 else tuple(map(str, range(len(group))))
             parts += [part_from(one, dims, name=f"layers.{layer}.{which}", layer=layer)
                       for which, one in zip(names, group, strict=True)]
-        return cls(tuple(parts), (KvPool("pages", pages_per_value),), token_first)
+        return cls(tuple(parts), (KvPool("pages", pages_per_value),), token_first, tuple(kept))
 
     @property
     def value_len(self) -> int:
@@ -153,7 +158,8 @@ class PageCache:
     """An engine's paged cache, made known once.
 
     engine: "auto" (by the machine's measurements), "host", "staged", "direct" or "pieces".
-    device: CUDA's number; None: where the layout's memory is. staging_bytes: GPU memory a direction.
+    device: CUDA's number; None: where the layout's memory is. staging_bytes: GPU memory a direction,
+    0: as much as `orlop/gpu.h` says.
     progress: called with (done_bytes, all_bytes) while value memory is registered with CUDA.
 
     The client must be attached (NoNode). Raises ValueError for a layout that is wrong, in words that
@@ -162,13 +168,13 @@ class PageCache:
     """
 
     def __init__(self, client: _native.Client, layout: KvLayout, value_len: int, *,
-                 engine: str = "auto", device: int | None = None, staging_bytes: int = 128 << 20,
+                 engine: str = "auto", device: int | None = None, staging_bytes: int = 0,
                  progress: Callable[[int, int], None] | None = None) -> None:
         pools, parts = layout._tuples()
         self._pools = len(pools)
         self._cache = _native._open_page_cache(
             client, pools, parts, layout.token_first, value_len, engine,
-            -1 if device is None else device, staging_bytes, progress)
+            -1 if device is None else device, staging_bytes, progress, layout)
 
     def backup(self, items: Iterable[BackupItem], stream: int = 0) -> Backup:
         """Copies pages into the memory of puts and commits them by itself.

@@ -2,6 +2,7 @@
 """orlop.gpu with numpy on the engine for CPU memory, against a real node."""
 
 import asyncio
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -139,6 +140,17 @@ def test_plans_end_with_the_backup_or_stay_as_they_were(client: orlop.Client,
         pages.backup([(plan, range(4))])
 
 
+def test_tensors_live_as_long_as_their_cache(client: orlop.Client, paged: orlop.Namespace) -> None:
+    tensors = random_cache(7)
+    watched = [weakref.ref(tensor) for pair in tensors for tensor in pair]
+    pages = PageCache(client, layout_of(tensors), VALUE_LEN)
+    del tensors
+    assert all(tensor() is not None for tensor in watched)
+    store(client, paged, pages, range(4))
+    del pages
+    assert all(tensor() is None for tensor in watched)
+
+
 def test_parts_of_tensors() -> None:
     tensor = np.zeros((5, 2, 16, 4, 32), np.float16)
     part = part_from(tensor[:, 1], name="v", layer=2)
@@ -186,3 +198,38 @@ def test_a_cancelled_backup_raises_closed_or_was_done(client: orlop.Client,
     except orlop.Closed:
         assert client.exists(paged, KEYS).prefix_len == 0
     assert pages.stats.running == 0
+
+
+JOBS = (
+    "import numpy as np\n"
+    "from orlop.gpu import KvLayout, PageCache\n"
+    "memory = np.zeros((1024, 4096), np.uint8)\n"
+    "pages = PageCache(client, KvLayout.of_tensors([memory], ('page', 'channel')), 4096)\n"
+    "def begin(i):\n"
+    "    return pages.backup([(client.put_start(ns, [b'%d-%d' % (i, k) for k in range(64)]),\n"
+    "                          range(64))])\n"
+    "jobs = [begin(i) for i in range(20)]\n"
+)
+
+
+@pytest.mark.parametrize("end", [
+    "",
+    "del jobs, pages, memory\n",
+    "client.close()\n",
+    "del client, ns\n",
+    "threading.Thread(target=lambda: [job.result(20) for job in jobs], daemon=True).start()\n",
+    "pid = os.fork()\n"
+    "if pid == 0:\n"
+    "    for call in (jobs[-1].ready, jobs[-1].result, jobs[-1].cancel, pages.describe):\n"
+    "        try:\n"
+    "            call()\n"
+    "        except orlop.ForkedChild:\n"
+    "            continue\n"
+    "        os._exit(3)\n"
+    "    sys.exit(0)\n"
+    "assert os.waitpid(pid, 0)[1] == 0\n"
+    "[job.result(20) for job in jobs]\n",
+], ids=["interpreter", "objects", "close", "client", "thread", "fork"])
+def test_jobs_under_way_outlive_whatever_ends(run_script: Callable[..., Any], end: str) -> None:
+    done = run_script(JOBS + end)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
