@@ -293,7 +293,8 @@ class Client {
   // a registered copy.
   // Then ends every plan and handle (their objects answer kClosed from now on; plans with
   // registered copies end after them, or with the process), waits at most the call budget for
-  // commits in flight, detaches. Idempotent; a second caller waits for the first.
+  // commits in flight, and as long for the node's answer to an attach that is under way, detaches.
+  // Idempotent; a second caller waits for the first.
   void close();
 
  private:

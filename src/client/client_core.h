@@ -187,6 +187,7 @@ class ClientCore : public client::ThreadExitListener,
   void retire();
   bool keeper_gone() const;
   void pause(MonoNs time);
+  void now_served();  // after an attach or resume
   void reopen_namespaces();
   MonoNs tick();
   void expire_handles(MonoNs now);

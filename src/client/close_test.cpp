@@ -92,6 +92,18 @@ TEST_F(CloseTest, Close_underACopyIn_givesItsMemoryToNobodyBeforeItsEnd) {
   }
 }
 
+// A node that has the attach may have given the channel already: without a detach it could take it
+// back only when this process ends.
+TEST_F(CloseTest, Clients_closedWhileTheyAttach_leaveNoChannel) {
+  const std::size_t before = node.channels_held();
+  for (int round = 0; round < 200; ++round) {
+    Client hasty(with_socket({.name = "hasty"}));
+    // Each closes a little later in its attach than the one before.
+    for (int i = 0; i < round * 2000; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  EXPECT_TRUE(eventually([&] { return node.channels_held() == before; })) << node.channels_held();
+}
+
 TEST_F(CloseTest, Close_underACopyOut_keepsItsPins) {
   put(Keys(2));
   ReadPlan plan = read(Keys(2));

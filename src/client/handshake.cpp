@@ -3,6 +3,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -17,10 +18,12 @@ namespace orlop::client {
 
 namespace {
 
-// Until the socket is ready for `events`; an error when it takes too long or `stop` rings.
-Result<void> wait_for(int socket, short events, const EventFd& stop, MonoNs deadline) {
+// Until the socket is ready for `events`; an error when it takes too long or `stop` (null: nobody)
+// rings.
+Result<void> wait_for(int socket, short events, const EventFd* stop, MonoNs deadline) {
   for (;;) {
-    pollfd watched[2] = {{socket, events, 0}, {stop.fd(), POLLIN, 0}};
+    // poll passes over a negative descriptor.
+    pollfd watched[2] = {{socket, events, 0}, {stop == nullptr ? -1 : stop->fd(), POLLIN, 0}};
     const MonoNs left = time_left(deadline, monotonic_ns());
     const timespec timeout{static_cast<time_t>(left / kNsPerSecond),
                            static_cast<long>(left % kNsPerSecond)};
@@ -42,11 +45,13 @@ Result<void> send_frame(int socket, const protocol::Bytes& frame, const EventFd&
     const auto sent = send_message(socket, frame, descriptors);
     if (!sent) return std::unexpected(sent.error());
     if (*sent) return {};
-    if (auto waited = wait_for(socket, POLLOUT, stop, deadline); !waited) return waited;
+    if (auto waited = wait_for(socket, POLLOUT, &stop, deadline); !waited) return waited;
   }
 }
 
-Result<ReceivedMessage> receive_frame(int socket, const EventFd& stop, MonoNs deadline) {
+Result<ReceivedMessage> receive_frame(int socket, const EventFd& stop, MonoNs last_wait,
+                                      MonoNs deadline) {
+  const EventFd* heeded = &stop;
   for (;;) {
     auto received = receive_message(socket);
     if (!received) return std::unexpected(received.error());
@@ -58,8 +63,12 @@ Result<ReceivedMessage> receive_frame(int socket, const EventFd& stop, MonoNs de
       case ReceiveState::kWouldBlock:
         break;
     }
-    if (auto waited = wait_for(socket, POLLIN, stop, deadline); !waited)
+    auto waited = wait_for(socket, POLLIN, heeded, deadline);
+    if (waited) continue;
+    if (waited.error().code != ErrorCode::kClosed || last_wait == 0)
       return std::unexpected(waited.error());
+    heeded = nullptr;
+    deadline = std::min(deadline, monotonic_ns() + last_wait);
   }
 }
 
@@ -87,7 +96,7 @@ Result<Frame> read_answer(const ReceivedMessage& message, protocol::FrameKind wa
 }  // namespace
 
 Result<Attached> attach(const std::string& path, std::uint64_t nonce, const std::string& name,
-                        const segment::ChannelSizes& sizes, const EventFd& stop) {
+                        const segment::ChannelSizes& sizes, const EventFd& stop, MonoNs last_wait) {
   const MonoNs deadline = monotonic_ns() + kHandshakeWait;
   auto socket = connect_unix(path, deadline);
   if (!socket) return std::unexpected(socket.error());
@@ -96,7 +105,7 @@ Result<Attached> attach(const std::string& path, std::uint64_t nonce, const std:
       encode(protocol::AttachFrame{.nonce = nonce, .sizes = sizes, .name = name});
   if (auto sent = send_frame(socket->get(), frame, stop, deadline); !sent)
     return std::unexpected(sent.error());
-  auto message = receive_frame(socket->get(), stop, deadline);
+  auto message = receive_frame(socket->get(), stop, last_wait, deadline);
   if (!message) return std::unexpected(message.error());
   bool refused = false;
   const auto welcome =
@@ -126,7 +135,7 @@ std::expected<Resumed, ResumeFailure> resume(
                                    .held = std::move(taken.held)});
   if (auto sent = send_frame(socket->get(), frame, stop, deadline); !sent)
     return failed(sent.error());
-  const auto message = receive_frame(socket->get(), stop, deadline);
+  const auto message = receive_frame(socket->get(), stop, /*last_wait=*/0, deadline);
   if (!message) return failed(message.error());
   bool refused = false;
   const auto answer =

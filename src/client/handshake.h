@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attach and resume over the node's socket, from the client's side. Blocking with a deadline; ends
 // early when `stop` rings. Called by the housekeeping thread only.
+//
+// A node that has the frame may have made or given a channel by then, which it could only take back
+// when this process ends. So `stop` then leaves `last_wait` for the answer: whoever gets it
+// detaches.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +25,11 @@ struct Attached {
   std::unique_ptr<Attachment> attachment;
 };
 // Errors: kNoNode (nobody listens; the usual one), kAbiMismatch, kRefused, kLimit, kDeadline,
-// kCorrupt, kSystem ...: of the refusal, the network or the mapping. kClosed: `stop` rang.
+// kCorrupt, kSystem ...: of the refusal, the network or the mapping. kDeadline, kClosed: `stop`
+// rang. A node that has the frame may be giving us a channel, which it could take back only when
+// this process ends. So `stop` then leaves `last_wait` for the answer; whoever gets it detaches.
 Result<Attached> attach(const std::string& path, std::uint64_t nonce, const std::string& name,
-                        const segment::ChannelSizes& sizes, const EventFd& stop);
+                        const segment::ChannelSizes& sizes, const EventFd& stop, MonoNs last_wait);
 
 struct Resumed {
   FileDescriptor socket;

@@ -72,9 +72,9 @@ bool ClientCore::attach_once() {
     }
     nonce_ = *nonce;
   }
-  auto attached =
-      client::attach(socket_path_, nonce_, options_.name,
-                     segment::ChannelSizes{.ledger_cells = options_.ledger_cells}, stop_bell_);
+  auto attached = client::attach(socket_path_, nonce_, options_.name,
+                                 segment::ChannelSizes{.ledger_cells = options_.ledger_cells},
+                                 stop_bell_, client::duration_of(options_.call_budget));
   if (!attached) {
     attach_failed(std::move(attached.error()));
     return false;
@@ -99,6 +99,11 @@ void ClientCore::publish(std::unique_ptr<Attachment> attachment, Incarnation inc
     number_.store(++attachments_, std::memory_order_release);
     notify();
   }
+  now_served();
+}
+
+void ClientCore::now_served() {
+  if (stop_.load()) return;  // close() is waiting for us, only to detach
   reopen_namespaces();
   tell_ready(true);
 }
@@ -205,8 +210,7 @@ bool ClientCore::resume_until_back() {
         ring_if_asleep(*on);
         notify();
       }
-      reopen_namespaces();
-      tell_ready(true);
+      now_served();
       return true;
     }
     attach_failed(std::move(resumed.error().error));
