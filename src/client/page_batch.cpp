@@ -16,7 +16,7 @@ using detail::ReadState;
 
 namespace {
 
-std::unexpected<Error> in_item(std::size_t i, Error error) {
+std::unexpected<Error> in_item(std::size_t i, const Error& error) {
   return fail(error.code, "items[" + std::to_string(i) + "]: " + error.message);
 }
 

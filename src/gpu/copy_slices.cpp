@@ -11,7 +11,8 @@ namespace orlop::gpu {
 namespace {
 
 // From so many rows on one copy of rows is taken instead of a batch: pieces of 4 KiB in batches
-// cost 0.45 to 0.64 us each (docs/benchmarks/gpu.md, cudaMemcpyBatchAsync), a copy of rows one call.
+// cost 0.45 to 0.64 us each (docs/benchmarks/gpu.md, cudaMemcpyBatchAsync), a copy of rows one
+// call.
 constexpr std::uint64_t kLeastRows = 8;
 // cudaMemcpy2D takes pitches below 2^31.
 constexpr std::uint64_t kMostPitch = (std::uint64_t{1} << 31) - 1;
