@@ -101,7 +101,6 @@ CopyEngine::CopyEngine(CopyKind kind, std::optional<std::uint64_t> stream_bytes)
     : kind_(kind),
       stream_in_bytes_(stream_bytes.value_or(kDefaultStreamInBytes)),
       stream_out_bytes_(stream_bytes.value_or(kDefaultStreamOutBytes)),
-      stream_out_value_bytes_(stream_bytes.value_or(kDefaultStreamOutValueBytes)),
       kernels_(&kernels_of(kind)) {
   CHECK(supported(kind), "copy kind this processor lacks");
 }
@@ -132,10 +131,7 @@ std::uint64_t CopyEngine::copy_in(void* dst, const void* src, std::size_t bytes,
 bool CopyEngine::copy_out(void* dst, const void* src, std::size_t bytes,
                           const ChecksumIdentity& identity, std::uint64_t expected,
                           CopyHint hint) const {
-  // An unaligned buffer's bytes would go through the cache all the same, once more.
-  const bool aligned = reinterpret_cast<std::uintptr_t>(dst) % kCacheLine == 0;
-  const bool around_cache = std::max<std::uint64_t>(hint.batch_bytes, bytes) >= stream_out_bytes_ ||
-                            (aligned && bytes >= stream_out_value_bytes_);
+  const bool around_cache = std::max<std::uint64_t>(hint.batch_bytes, bytes) >= stream_out_bytes_;
   return copied(dst, src, bytes, identity, around_cache) == expected;
 }
 

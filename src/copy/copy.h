@@ -54,11 +54,6 @@ struct CopyHint {
 // of our reference machine), of which it owns a changing sliver. There the two ways cross between
 // 32 and 64 MiB of small pages. Table: docs/architecture/copy.md.
 inline constexpr std::uint64_t kDefaultStreamOutBytes = 32 * 1024 * 1024;
-// One value of at least this many bytes streams whatever its batch, four of its pages side by side.
-// What that gains depends on how busy the host's memory is: get of 1 / 4 / 16 MiB in 103 / 349 /
-// 1,350 us on a quiet machine (race of 2026-11-30); beside other work going through the cache was
-// faster for 1 and 4 MiB (140 against 240, 657 against 841 us) into a buffer that is used again.
-inline constexpr std::uint64_t kDefaultStreamOutValueBytes = 1024 * 1024;
 // Into value memory: a slot was last touched a whole round of evictions ago, so ordinary stores
 // would first fetch what they overwrite, and push out what the engine works on. A put of 4 MiB is
 // faster by 1.4 to 1.9, one of 1 MiB by 1.3 to 2; at 512 KiB into slots that are still warm (put128
@@ -115,7 +110,7 @@ class CopyEngine {
                        const ChecksumIdentity& identity, bool around_cache) const;
 
   CopyKind kind_;
-  std::uint64_t stream_in_bytes_, stream_out_bytes_, stream_out_value_bytes_;
+  std::uint64_t stream_in_bytes_, stream_out_bytes_;
   const CopyKernels* kernels_;
 };
 
