@@ -11,6 +11,7 @@ from orlop.engine.recovery import (
     alignment,
     common_boundaries,
     legal_boundaries,
+    longest_boundary,
 )
 
 
@@ -93,3 +94,27 @@ def test_random_groups_agree_with_counting_token_by_token():
         assert legal_boundaries(groups, hits, limit) == expected
         legal_ones += len(expected) - 1
     assert legal_ones > 1000
+
+
+def test_longest_boundary_is_the_last_of_the_common_ones():
+    chance = random.Random(11)
+    found = 0
+    for _ in range(3000):
+        groups = []
+        for _ in range(chance.randint(1, 3)):
+            page, kind = chance.choice([1, 2, 3, 4]), chance.choice([Prefix, Window, Checkpoint])
+            groups.append(Window(page, chance.randint(0, 9)) if kind is Window else kind(page))
+        ranks = [[[chance.random() < 0.9 for _ in range(chance.randint(6, 20))] for _ in groups]
+                 for _ in range(chance.randint(1, 3))]
+        limit = chance.randint(0, 40)
+        common = common_boundaries(legal_boundaries(groups, hits, limit) for hits in ranks)
+        assert longest_boundary(groups, ranks, limit) == common[-1]
+        found += common[-1] > 0
+    assert found > 1000
+
+
+def test_longest_boundary_refuses_ranks_without_all_groups():
+    for ranks in ([], [[[True]]], [[[True], [True]], [[True]]]):
+        with pytest.raises(ValueError, match="2 groups on"):
+            longest_boundary([Prefix(1), Prefix(1)], ranks, 5)
+    assert longest_boundary([Prefix(2)], [[b"\1\1\0\1"]], 100) == 4

@@ -27,6 +27,8 @@ class Window:
     """Sliding window: needs the pages that hold the last `tokens` tokens before the boundary.
 
     tokens: those that the next token looks at besides itself, the window less one.
+
+    pages() of any length starts with the first page that is still looked at.
     """
 
     page_tokens: int
@@ -79,6 +81,33 @@ def legal_boundaries(groups: Sequence[Group], hits: Sequence[Sequence[bool]],
                for group, before in zip(groups, missing, strict=True)):
             legal.append(boundary)
     return legal
+
+
+def longest_boundary(groups: Sequence[Group], ranks: Sequence[Sequence[Sequence[bool] | bytes]],
+                     limit: int) -> int:
+    """The longest length that is legal on every rank: the last of common_boundaries(), found from
+    the top, so that a whole hit is one look at each group.
+
+    ranks: per rank its hits as in legal_boundaries(); bytes of 0 and 1 are taken as they are.
+    """
+    step = alignment(groups)
+    if not ranks or any(len(hits) != len(groups) for hits in ranks):
+        raise ValueError(f"{len(groups)} groups on {len(ranks)} ranks; every rank has hits of each")
+    present = [(group, one if isinstance(one, bytes) else bytes(one))
+               for hits in ranks for group, one in zip(groups, hits, strict=True)]
+    boundary = min(limit, *(len(one) * group.page_tokens for group, one in present)) // step * step
+    while boundary > 0:
+        # Every length above a page's begin, up to this one, needs a page that this one needs.
+        lower = boundary
+        for group, one in present:
+            pages = group.pages(boundary)
+            missing = one.rfind(0, pages.start, pages.stop)
+            if missing >= 0:
+                lower = min(lower, missing * group.page_tokens)
+        if lower == boundary:
+            return boundary
+        boundary = lower // step * step
+    return 0
 
 
 def common_boundaries(ranks: Iterable[Iterable[int]]) -> list[int]:
