@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The namespaces of all ranks, known to the scheduler's side once every rank has told its part and
-the weights have been read."""
+"""The namespaces of all ranks and cache groups, known to the scheduler's side once every rank has
+told its part and the weights have been read."""
 
 import logging
 import threading
@@ -23,33 +23,44 @@ class Family:
     def __init__(self, client: orlop.Client, weights: Callable[[], str]) -> None:
         self._client = client
         self._weights = weights
-        self._ranks: list[Mapping[str, Any]] = []
+        self._groups: list[list[Mapping[str, Any]]] = []  # per group the ranks' descriptors
         self._thread: threading.Thread | None = None
         self._instance = uuid.uuid4().hex[:12]
         self._updates = 0
         self._lock = threading.Lock()  # weights may have been read only after an update of them
-        self._known: tuple[str, list[orlop.Namespace]] | None = None
-        self._outdated: orlop.Namespace | None = None  # of before an update, not yet flushed
+        self._known: tuple[str, list[list[orlop.Namespace]]] | None = None
+        self._outdated: list[orlop.Namespace] = []  # of before an update, not yet flushed
         self.problem: str | None = None  #: why it is not known and will not be by itself
 
-    def tell(self, ranks: list[Mapping[str, Any]], size: int) -> None:
-        """The descriptors of all ranks in order; size: how many there must be."""
-        if len(ranks) != size:
-            self.problem = f"{len(ranks)} of {size} ranks take part; see their logs"
-        elif any(_family(one) != _family(ranks[0]) for one in ranks):
+    def tell(self, descriptors: list[Mapping[str, Any]], size: int) -> None:
+        """The descriptors of all ranks in order, of each rank one a cache group; size: how many
+        ranks there must be."""
+        groups: dict[str, list[Mapping[str, Any]]] = {}
+        for one in descriptors:
+            groups.setdefault(one.get("component", "kv"), []).append(one)
+        told = min((len(ranks) for ranks in groups.values()), default=0)
+        if told != size:
+            self.problem = f"{told} of {size} ranks take part; see their logs"
+        elif any(_family(one) != _family(ranks[0]) for ranks in groups.values() for one in ranks):
             self.problem = "the ranks' pages are not of one family"
         if self.problem is not None:
             _LOG.warning("orlop is off: %s", self.problem)
             return
-        self._ranks = list(ranks)
+        self._groups = list(groups.values())
         self._thread = threading.Thread(target=self._find_out, name="orlop-weights", daemon=True)
         self._thread.start()
 
     @property
-    def namespaces(self) -> list[orlop.Namespace] | None:
-        """In the order of the ranks; None: not known yet, or never."""
+    def groups(self) -> list[list[orlop.Namespace]] | None:
+        """Per cache group, in the order of the ranks; None: not known yet, or never."""
         known = self._known
         return None if known is None else known[1]
+
+    @property
+    def namespaces(self) -> list[orlop.Namespace] | None:
+        """Of the first cache group."""
+        groups = self.groups
+        return None if groups is None else groups[0]
 
     @property
     def revision(self) -> str:
@@ -64,19 +75,20 @@ class Family:
             known, self._known = self._known, None
             self._updates += 1
         if known is not None:
-            self._outdated = known[1][0]
-        if not self._ranks:
+            self._outdated = [ranks[0] for ranks in known[1]]
+        if not self._groups:
             return False
         revision = f"updated:{self._instance}:{self._updates % _UPDATED_NAMES}"
         try:
-            if self._outdated is not None:
-                self._client.flush(self._outdated, family=True)
+            for outdated in self._outdated:  # a group's ranks are a family
+                self._client.flush(outdated, family=True)
             fresh = self._open(revision)
-            self._client.flush(fresh[0], family=True)
+            for ranks in fresh:
+                self._client.flush(ranks[0], family=True)
         except orlop.NoNode:
             self.problem = "a weight update could not be told to the node"
             return False
-        self._outdated, self.problem = None, None
+        self._outdated, self.problem = [], None
         self._known = (revision, fresh)
         return True
 
@@ -95,8 +107,9 @@ class Family:
             self.problem = str(error)
             _LOG.warning("orlop is off: %s", error)
 
-    def _open(self, revision: str) -> list[orlop.Namespace]:
-        return [self._client.open_namespace({**rank, "revision": revision}) for rank in self._ranks]
+    def _open(self, revision: str) -> list[list[orlop.Namespace]]:
+        return [[self._client.open_namespace({**rank, "revision": revision}) for rank in ranks]
+                for ranks in self._groups]
 
 
 def _family(rank: Mapping[str, Any]) -> dict[str, Any]:
