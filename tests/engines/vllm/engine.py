@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import orlop
+from counting import Counting
 from vllm import LLM, SamplingParams
 from vllm.config import KVTransferConfig
 from vllm.distributed.kv_transfer import get_kv_transfer_group
@@ -35,19 +37,25 @@ def sampling(tokens: int, orlop: str | None = None) -> SamplingParams:
     return SamplingParams(temperature=0, max_tokens=tokens, ignore_eos=True, extra_args=extra)
 
 
-class Engine:
+class Engine(Counting):
     trace: str
 
-    def __init__(self, model: Path, options: dict[str, Any]) -> None:
-        self.llm = LLM(model=str(model), enforce_eager=True, dtype="float32", max_model_len=512,
-                       max_num_seqs=4, max_num_batched_tokens=64, block_size=BLOCK, seed=0,
-                       num_gpu_blocks_override=POOL_BLOCKS, distributed_executor_backend="uni",
-                       disable_log_stats=False, kv_transfer_config=transfer_config(options))
+    def __init__(self, model: Path, options: dict[str, Any], **arguments: Any) -> None:
+        """arguments: of vLLM, instead of those given here."""
+        how: dict[str, Any] = {
+            "enforce_eager": True, "dtype": "float32", "max_model_len": 512, "max_num_seqs": 4,
+            "max_num_batched_tokens": 64, "block_size": BLOCK, "seed": 0,
+            "num_gpu_blocks_override": POOL_BLOCKS, "distributed_executor_backend": "uni",
+            "disable_log_stats": False, "kv_transfer_config": transfer_config(options)}
+        self.llm = LLM(model=str(model), **{**how, **arguments})
         self.core = self.llm.llm_engine.engine_core.engine_core
         self.scheduler = self.core.scheduler
         self.offers = self.scheduler.connector  # the connector of the scheduler's side
-        self.worker = get_kv_transfer_group()
+        self.worker = self._find_worker()
         self.free_blocks = self._free_blocks()
+
+    def _find_worker(self) -> Any:
+        return get_kv_transfer_group()
 
     def ask(self, prompts: Sequence[list[int]], tokens: int = 8, *, orlop: str | None = None,
             salt: str | None = None) -> list[Output]:
@@ -78,26 +86,21 @@ class Engine:
         assert self.worker._worker.flush(60)
 
     def wait_ready(self) -> None:
-        for side in (self.offers, self.worker):
-            assert side._client.wait_ready(120)
-        self.offers._family.close()  # waits for its thread
-        assert self.offers._family.namespaces is not None, self.offers._family.problem
+        self._wait_ready(self.worker)
+        self._wait_ready(self.offers)
+
+    @staticmethod
+    def _wait_ready(side: Any) -> None:
+        assert side._client.wait_ready(120)
+        if side._family is not None:
+            side._family.close()  # waits for its thread
+            assert side._family.namespaces is not None, side._family.problem
 
     def counts(self) -> Counter[str]:
         totals: Counter[str] = Counter()
         for side in (self.offers, self.worker):
             totals.update(side._counters.totals())
         return totals
-
-    @contextlib.contextmanager
-    def counted(self) -> Iterator[Counter[str]]:
-        """What was counted inside, filled in at its end."""
-        before, new = self.counts(), Counter()
-        yield new
-        self.settle()
-        after = self.counts()
-        after.subtract(before)
-        new.update({key: value for key, value in after.items() if value})
 
     @contextlib.contextmanager
     def options(self, **changed: Any) -> Iterator[None]:
@@ -130,13 +133,20 @@ class Engine:
     def assert_nothing_held(self) -> None:
         """Blocks, pins, plans, orders and jobs are back where they were."""
         self.settle()
-        assert set(self.offers._scheduler.held().values()) == {0}, self.offers._scheduler.held()
+        self._assert_nothing_offered()
         assert set(self.worker._worker.under_way().values()) == {0}, self.worker._worker.under_way()
-        for side in (self.offers, self.worker):
-            stats = side._client.stats()
-            assert (stats.open_read_plans, stats.open_put_plans, stats.open_handles,
-                    stats.pinned_bytes) == (0, 0, 0, 0)
+        self._assert_nothing_pinned(self.worker)
+
+    def _assert_nothing_offered(self) -> None:
+        assert set(self.offers._scheduler.held().values()) == {0}, self.offers._scheduler.held()
+        self._assert_nothing_pinned(self.offers)
         assert self._free_blocks() == self.free_blocks
+
+    @staticmethod
+    def _assert_nothing_pinned(side: Any) -> None:
+        stats = side._client.stats()
+        assert (stats.open_read_plans, stats.open_put_plans, stats.open_handles,
+                stats.pinned_bytes) == (0, 0, 0, 0)
 
     def keys_of(self, prompt: list[int]) -> list[bytes]:
         """Of the prompt's full blocks, as the connector computes them."""
@@ -163,3 +173,15 @@ class Engine:
 
     def close(self) -> None:
         self.llm.llm_engine.engine_core.shutdown()
+
+
+def spoil(engine: Engine, prompt: list[int], block: int, namespace: Any = None) -> None:
+    """Gives a page bytes that do not match their checksum."""
+    client, key = engine.offers._client, engine.keys_of(prompt)[block:block + 1]
+    namespace = engine.namespace if namespace is None else namespace
+    page = client.get_bytes(namespace, key)[0]
+    assert client.remove(namespace, key) == 1
+    with client.put_start(namespace, key) as plan:
+        plan.copy_in(0, page[:-1] + bytes([page[-1] ^ 1]))
+        plan.set_checksum(0, 1)
+        assert plan.commit().result(10) == [orlop.Outcome.STORED]

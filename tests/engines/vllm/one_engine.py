@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One engine as users start it: vLLM's default of three processes, with the connector in two of them.
 
-  python one_engine.py MODEL SOCKET TOKENS     answers the prompt TOKENS (a JSON list) after a warm-up
-                                               that takes part in nothing; prints one JSON line
+  python one_engine.py MODEL SOCKET TOKENS [ARGUMENTS]
+      answers the prompt TOKENS (a JSON list) after a warm-up that takes part in nothing; prints one
+      JSON line. ARGUMENTS: more of vLLM's, as a JSON object.
 """
 
 import json
@@ -13,10 +14,11 @@ from engine import BLOCK, POOL_BLOCKS, sampling, transfer_config
 from vllm import LLM
 
 
-def main(model: str, socket: str, tokens: str) -> None:
+def main(model: str, socket: str, tokens: str, arguments: str = "{}") -> None:
     llm = LLM(model=model, enforce_eager=True, dtype="float32", max_model_len=512, max_num_seqs=4,
               block_size=BLOCK, seed=0, num_gpu_blocks_override=POOL_BLOCKS, disable_log_stats=False,
-              kv_transfer_config=transfer_config({"socket": socket, "save_deadline": "10"}))
+              kv_transfer_config=transfer_config({"socket": socket, "save_deadline": "10"}),
+              **json.loads(arguments))
     prompt = {"prompt_token_ids": json.loads(tokens)}
 
     def counts() -> dict[str, float]:

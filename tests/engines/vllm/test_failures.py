@@ -4,9 +4,8 @@
 import threading
 import time
 
-import orlop
 import pytest
-from engine import BLOCK, Engine
+from engine import BLOCK, spoil
 
 
 @pytest.fixture
@@ -16,17 +15,6 @@ def stored(engine, fresh_prompt):
     plain = engine.plain([prompt])[0]
     engine.store([prompt])
     return prompt, plain
-
-
-def spoil(engine: Engine, prompt: list[int], block: int) -> None:
-    """Gives a page bytes that do not match their checksum."""
-    client, key = engine.offers._client, engine.keys_of(prompt)[block:block + 1]
-    page = client.get_bytes(engine.namespace, key)[0]
-    assert client.remove(engine.namespace, key) == 1
-    with client.put_start(engine.namespace, key) as plan:
-        plan.copy_in(0, page[:-1] + bytes([page[-1] ^ 1]))
-        plan.set_checksum(0, 1)
-        assert plan.commit().result(10) == [orlop.Outcome.STORED]
 
 
 @pytest.mark.parametrize("load_mode", ["async", "sync"])
@@ -58,7 +46,7 @@ def test_what_was_computed_on_a_failed_load_is_not_stored(engine, fresh_prompt, 
         (output,) = engine.store([prompt], tokens=8)
     assert output.tokens == plain and new["failed_loads:mismatch"] == 1
     assert (new["dropped_pages:tainted"] > 0) == (load_mode == "sync")
-    engine.offers._scheduler._failed_keys._until.clear()
+    engine.offers._scheduler._finder._failed[0]._until.clear()
     (output,) = engine.ask([prompt])
     assert (output.tokens, output.cached) == (plain, 192)
     engine.assert_nothing_held()
