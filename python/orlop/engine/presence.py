@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which pages the store has, told as changes: for engines whose routers want to know.
+
+The node tells nobody of evictions and removals, so a thread asks for what was noted: often until a
+new page is there, then a bounded number a second. A page that is gone is therefore told late, by a
+full round at most; one that left and came back between two looks is not told.
+"""
+
+import dataclasses
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import orlop
+
+MOST_PAGES = 131_072  # known at a time; of the oldest it is told that they are gone
+MOST_WAITING = 16_384  # noted and not yet there; further ones are never told
+MOST_CHANGES = 65_536  # pages in changes that nobody has taken; further ones are never told as there
+WAIT_SECONDS = 5.0  # for a noted page to be stored; as long as a save may take
+_NEW_PAUSE = 0.01  # between two looks for new pages
+_ROUND_PAUSE = 0.5
+_ROUND_PAGES = 2_048  # so 4,096 a second, some 10 ms of processor time
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Page:
+    namespaces: tuple[orlop.Namespace, ...]  #: of all ranks: it is there when it is in each
+    key: bytes
+    about: Any  #: the caller's
+
+    @property
+    def name(self) -> tuple[int, bytes]:
+        return id(self.namespaces[0]), self.key
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    pages: list[Page]  #: of one note(), in its order without gaps, or all that are gone
+    stored: bool
+
+
+class Presence:
+    """Thread-safe; a thread of its own looks, no call waits for the node."""
+
+    def __init__(self, client: orlop.Client, spent: Callable[[float], None]) -> None:
+        """spent: told the processor seconds of the thread."""
+        self._client = client
+        self._spent = spent
+        self._change = threading.Condition()
+        self._waiting: list[tuple[float, list[Page]]] = []  # (given up at, pages)
+        self._known: OrderedDict[tuple[int, bytes], Page] = OrderedDict()
+        self._changes: list[Change] = []
+        self._untaken = 0
+        self._epoch = 0  # of clear(): what was looked up before it says nothing after it
+        self._stopping = False
+        self._thread = threading.Thread(target=self._watch, name="orlop-presence", daemon=True)
+        self._thread.start()
+
+    def note(self, pages: Sequence[Page]) -> None:
+        """Neighbours, parents first, that are stored already or are about to be."""
+        with self._change:
+            new = [page for page in pages if page.name not in self._known]
+            room = MOST_WAITING - sum(len(one) for _, one in self._waiting)
+            if new[:room]:
+                self._waiting.append((time.monotonic() + WAIT_SECONDS, new[:room]))
+                self._change.notify_all()
+
+    def clear(self) -> None:
+        """Everything noted so far is of no interest any more; it is not told as gone."""
+        with self._change:
+            self._epoch += 1
+            self._waiting.clear()
+            self._known.clear()
+            self._changes.clear()
+            self._untaken = 0
+
+    def take(self) -> list[Change]:
+        """What changed since the last take, in order."""
+        with self._change:
+            changes, self._changes, self._untaken = self._changes, [], 0
+            return changes
+
+    def has_changes(self) -> bool:
+        with self._change:
+            return bool(self._changes)
+
+    def is_waiting(self) -> bool:
+        """Whether noted pages are still to be found stored or given up."""
+        with self._change:
+            return bool(self._waiting)
+
+    def close(self) -> None:
+        with self._change:
+            self._stopping = True
+            self._change.notify_all()
+        self._thread.join()
+
+    # ---- the thread -------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        next_round = time.monotonic() + _ROUND_PAUSE
+        while True:
+            with self._change:
+                waited = bool(self._waiting)
+                pause = _NEW_PAUSE if waited else max(0.0, next_round - time.monotonic())
+                self._change.wait_for(
+                    lambda: self._stopping or (self._waiting and not waited), pause)
+                if self._stopping:
+                    return
+                if self._waiting and not waited:
+                    continue  # what was noted just now is not stored yet
+            processor = time.thread_time()
+            try:
+                self._look_for_new()
+                if time.monotonic() >= next_round:
+                    self._look_for_gone()
+                    next_round = time.monotonic() + _ROUND_PAUSE
+            except orlop.Error:
+                pass  # closed, or no node: nothing is known now
+            self._spent(time.thread_time() - processor)
+
+    def _look_for_new(self) -> None:
+        with self._change:
+            waiting, epoch = list(self._waiting), self._epoch
+        for entry in waiting:
+            given_up_at, pages = entry
+            there = self._present(pages)
+            expired = time.monotonic() >= given_up_at
+            if there is None and not expired:
+                continue
+            runs, left = _runs(pages, there or [False] * len(pages))
+            with self._change:
+                if self._epoch != epoch:
+                    return
+                for run in runs:
+                    self._learn(run)
+                place = next(i for i, one in enumerate(self._waiting) if one is entry)
+                if left and not expired:
+                    self._waiting[place] = (given_up_at, left)
+                else:
+                    del self._waiting[place]
+
+    def _learn(self, run: list[Page]) -> None:
+        new = [page for page in run if page.name not in self._known]
+        if not new or self._untaken + len(new) > MOST_CHANGES:
+            return
+        for page in new:
+            self._known[page.name] = page
+        self._add(Change(new, stored=True))
+        oldest = [self._known.popitem(last=False)[1] for _ in range(len(self._known) - MOST_PAGES)]
+        if oldest:
+            self._add(Change(oldest, stored=False))
+
+    def _look_for_gone(self) -> None:
+        with self._change:
+            epoch = self._epoch
+            looked_at = [page for _, page in zip(range(_ROUND_PAGES), self._known.values(), strict=False)]
+        by_namespaces: dict[int, list[Page]] = {}
+        for page in looked_at:
+            by_namespaces.setdefault(id(page.namespaces), []).append(page)
+        gone: list[Page] = []
+        for pages in by_namespaces.values():
+            there = self._present(pages)
+            if there is None:
+                return
+            gone += [page for page, is_there in zip(pages, there, strict=True) if not is_there]
+        with self._change:
+            if self._epoch != epoch:
+                return
+            for page in looked_at:
+                self._known.move_to_end(page.name)
+            for page in gone:
+                del self._known[page.name]
+            if gone:
+                self._add(Change(gone, stored=False))
+
+    def _add(self, change: Change) -> None:
+        self._untaken += len(change.pages)
+        self._changes.append(change)
+
+    def _present(self, pages: list[Page]) -> list[bool] | None:
+        """pages: of the same namespaces. None: not known, because the node was not there all the time
+        (its pages come back with a server that is restarted, and do not with a new node)."""
+        before = self._client.ready, self._client.incarnation
+        keys = [page.key for page in pages]
+        masks = [self._client.exists(one, keys).mask for one in pages[0].namespaces]
+        if not before[0] or before != (self._client.ready, self._client.incarnation):
+            return None
+        return [all(mask[i] for mask in masks) for i in range(len(pages))]
+
+
+def _runs(pages: list[Page], there: list[bool]) -> tuple[list[list[Page]], list[Page]]:
+    """(neighbours that are there, those that are not)."""
+    runs: list[list[Page]] = []
+    left, joined = [], False
+    for page, is_there in zip(pages, there, strict=True):
+        if not is_there:
+            left.append(page)
+        elif joined:
+            runs[-1].append(page)
+        else:
+            runs.append([page])
+        joined = is_there
+    return runs, left
