@@ -5,9 +5,21 @@
         "kv_connector_module_path": "orlop.vllm", "kv_role": "kv_both",
         "kv_load_failure_policy": "recompute"}'
 
-Importing this module imports vLLM.
+vLLM is imported when OrlopConnector is asked for: what looks at a vLLM that the adapter does not
+understand (interface, doctor) can be imported all the same.
 """
 
-from orlop.vllm.connector import OrlopConnector
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from orlop.vllm.connector import OrlopConnector
 
 __all__ = ["OrlopConnector"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "OrlopConnector":
+        raise AttributeError(f"orlop.vllm has no {name}")
+    from orlop.vllm.connector import OrlopConnector
+
+    return OrlopConnector

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What needs vLLM's classes but no running engine: options, refusals, keys, the interface."""
+"""What needs vLLM's classes but no running engine: options, refusals, keys."""
 
-import inspect
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from conftest import prompt_of
 from engine import sampling
 from vllm.config import KVTransferConfig
-from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1, KVConnectorRole
+from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
 from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
 from vllm.v1.kv_cache_interface import FullAttentionSpec
 from vllm.v1.request import Request
@@ -19,8 +17,6 @@ from orlop.engine.reasons import Reason
 from orlop.vllm import OrlopConnector, identity
 from orlop.vllm.keys import RequestKeys
 from orlop.vllm.messages import LoadOrder, StepOrders, StepReport
-
-GOLDEN = Path(__file__).parent / "interface-0.32.0.txt"
 
 
 def configuration(**changed):
@@ -212,27 +208,3 @@ def test_orders_survive_the_way_to_the_workers():
 
     orders = StepOrders([LoadOrder("r", [b"k"], [1], True)], [], [1, 2], True, "rev")
     assert pickle.loads(pickle.dumps(orders)) == orders
-
-
-def interface():
-    """Every hook of the base class with its signature."""
-    lines = []
-    for name, member in sorted(vars(KVConnectorBase_V1).items()):
-        function = getattr(member, "__func__", member)
-        if inspect.isfunction(function) and (name == "__init__" or not name.startswith("_")):
-            lines.append(f"{name}({', '.join(inspect.signature(function).parameters)})")
-        elif isinstance(member, property):
-            lines.append(f"{name} (property)")
-    return lines
-
-
-def test_the_engines_interface_is_the_one_this_adapter_was_written_for():
-    assert interface() == GOLDEN.read_text().splitlines()
-
-
-def test_the_adapters_hooks_take_what_the_engine_passes():
-    for line in interface():
-        name = line.split("(")[0].split()[0]
-        own, base = getattr(OrlopConnector, name), getattr(KVConnectorBase_V1, name)
-        if callable(base) and name in vars(OrlopConnector):
-            assert list(inspect.signature(own).parameters) == list(inspect.signature(base).parameters)
