@@ -99,7 +99,6 @@ void Soak::fault() {
   if (!stopped) return;
   ++result_.faults;
   event_ = std::string(to_string(point)) + "/" + std::string(to_string(fault));
-  node_answers_ = false;
   matrix::strike(host_, fault, *stopped);
   const std::uint64_t hits = host_.witness()->report().hits;
   // The witness itself is never stopped: its hits need nobody who lives.
@@ -116,6 +115,8 @@ std::optional<pid_t> Soak::stand_at(PausePoint point) {
   if (provocation == Provocation::kFirstStart) return std::nullopt;  // a node's first second
   if (!matrix::prepare(host_, provocation)) return std::nullopt;
   const bool by_itself = provocation == Provocation::kNone;
+  // Whoever is asked may stand at the point before it is seen there, and the sample would wait for it.
+  node_answers_ = false;
   host_.pauses().arm(point, by_itself ? static_cast<std::uint32_t>(rng_.uniform(kSkips)) : 0);
   matrix::provoke(host_, provocation);
   std::optional<pid_t> stopped;
@@ -124,7 +125,10 @@ std::optional<pid_t> Soak::stand_at(PausePoint point) {
     sample_if_due();
     stopped = host_.pauses().wait_stopped(monotonic_ns() + kLook);
   }
-  if (!stopped) host_.pauses().let_go();
+  if (!stopped) {
+    host_.pauses().let_go();
+    node_answers_ = true;
+  }
   return stopped;
 }
 
