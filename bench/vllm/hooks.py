@@ -90,7 +90,7 @@ class Side:
         descriptor = {"engine": "vllm", "layout": "bench", "model": "bench", "dtype": "u8",
                       "page_tokens": BLOCK, "value_len": VALUE_LEN, "layers": 1, "heads": 1,
                       "tp_rank": 0, "tp_size": 1, "pp_rank": 0, "pp_size": 1}
-        self.connector.set_xfer_handshake_metadata_pp_aware({(0, 0): RankTold(descriptor)})
+        self.connector.set_xfer_handshake_metadata_pp_aware({(0, 0): RankTold([descriptor])})
         client, family = self.connector._client, self.connector._family
         assert client is not None and family is not None and client.wait_ready(60)
         family.close()  # waits until the namespace is open

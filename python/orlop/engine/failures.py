@@ -33,12 +33,25 @@ class FailedKeys:
 
     def usable(self, keys: Sequence[bytes]) -> int:
         """How many of the keys come before the first that failed recently."""
+        self._forget_old()
         if not self._until:
             return len(keys)
+        return next((i for i, key in enumerate(keys) if key in self._until), len(keys))
+
+    def without(self, keys: Sequence[bytes], present: bytes) -> bytes:
+        """present, 1 or 0 per key, with 0 for those that failed recently."""
+        self._forget_old()
+        if not self._until:
+            return present
+        return bytes(there and key not in self._until
+                     for key, there in zip(keys, present, strict=True))
+
+    def _forget_old(self) -> None:
+        if not self._until:
+            return
         now = self._clock()
         while self._until:  # ascending, because a key that fails again goes to the end
             key, until = next(iter(self._until.items()))
             if until > now:
                 break
             del self._until[key]
-        return next((i for i, key in enumerate(keys) if key in self._until), len(keys))

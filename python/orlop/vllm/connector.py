@@ -7,6 +7,7 @@ them. An object whose side could not be made answers every hook as a cache that 
 
 import dataclasses
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 from vllm.distributed.kv_transfer.kv_connector.v1 import base
@@ -21,7 +22,7 @@ from orlop.engine.counters import Counters
 from orlop.engine.guard import Guard
 from orlop.engine.keys import CHAIN
 from orlop.engine.options import Options, parse_options
-from orlop.vllm import identity
+from orlop.vllm import events, identity
 from orlop.vllm.family import Family
 from orlop.vllm.messages import RankTold, StepOrders
 from orlop.vllm.metrics import OrlopPromMetrics, OrlopStats
@@ -55,6 +56,7 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
         try:
             self._options = _with_role(parse_options(transfer.kv_connector_extra_config), transfer)
             identity.check_configuration(config, self._kv_cache_config)
+            contracts = identity.contracts_of(self._kv_cache_config)
         except (ValueError, identity.Refused) as error:
             return self._refuse(error)
         if self.role is not KVConnectorRole.SCHEDULER:
@@ -63,16 +65,22 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
             _LOG.warning("orlop: kv_load_failure_policy is %r, so a page that is lost between look-up "
                          "and load ends its request with an error; set it to \"recompute\"",
                          transfer.kv_load_failure_policy)
-        if self._options.load_mode == "sync" and not _failures_are_known_in_time(config):
-            _LOG.warning("orlop: load_mode sync does not go with async_scheduling or several ranks; "
-                         "async is used")
+        if self._options.load_mode == "sync" and (
+                identity.needs_whole_loads(contracts) or not _failures_are_known_in_time(config)):
+            _LOG.warning("orlop: load_mode sync does not go with async_scheduling, several ranks or "
+                         "a KV cache of more than full attention; async is used")
             self._options = dataclasses.replace(self._options, load_mode="async")
         options = self._options
         self._client = orlop.Client(socket=options.socket, name="vllm scheduler")
         self._family = Family(self._client, lambda: identity.weights_of(config, options))
         self._scheduler = SchedulerSide(
-            options, self._client, self._family, self._counters, config.cache_config.block_size,
+            options, self._client, self._family, self._counters, contracts,
+            identity.hash_tokens(self._kv_cache_config),
             engine_hashes=identity.engine_hashes_are_keys(config))
+        if events.are_wanted(config):
+            self._scheduler.events = events.StoreEvents(
+                self._client, self._counters, self._kv_cache_config.kv_cache_groups,
+                identity.hash_tokens(self._kv_cache_config))
         return None
 
     def register_kv_caches(self, kv_caches: dict[str, Any]) -> None:
@@ -82,16 +90,17 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
         if self._options is None:
             return None
         try:
-            pages = identity.pages_of(kv_caches, self._kv_cache_config.num_blocks)
-            descriptor = identity.describe_rank(self._vllm_config, self._kv_cache_config, pages,
-                                                _rank(self._vllm_config), CHAIN)
+            pages = identity.pages_of(kv_caches, self._kv_cache_config)
+            descriptors = identity.describe_rank(self._vllm_config, self._kv_cache_config, pages,
+                                                 _rank(self._vllm_config), CHAIN)
         except (ValueError, identity.Refused) as error:
             return self._refuse(error)
         self._client = orlop.Client(socket=self._options.socket, name="vllm worker")
         self._worker = WorkerSide(self._options,
-                                  RankStore(self._client, pages, descriptor, self._counters))
-        _LOG.info("orlop: %d bytes a block of %d tokens, namespace %s %s", pages.value_len,
-                  descriptor["page_tokens"], descriptor["model"], descriptor["layout"])
+                                  RankStore(self._client, pages, descriptors, self._counters))
+        for one in descriptors:
+            _LOG.info("orlop: %d bytes a block of %d tokens, namespace %s %s %s", one["value_len"],
+                      one["page_tokens"], one["model"], one["layout"], one["component"])
         return None
 
     def _refuse(self, error: Exception) -> None:
@@ -110,7 +119,7 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
                 side.close()
 
     def get_handshake_metadata(self) -> RankTold | None:
-        return RankTold(self._worker.store.descriptor) if self._worker is not None else None
+        return RankTold(self._worker.store.descriptors) if self._worker is not None else None
 
     def set_xfer_handshake_metadata_pp_aware(self, metadata: dict[tuple[int, int], Any]) -> None:
         self._guard.run("handshake", lambda: self._told(metadata), lambda: None)
@@ -121,7 +130,8 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
     def _told(self, metadata: dict[tuple[int, int], Any]) -> None:
         if self._family is not None:
             ranks = [metadata[rank] for rank in sorted(metadata)]
-            self._family.tell([one.descriptor for one in ranks if isinstance(one, RankTold)],
+            self._family.tell([descriptor for one in ranks if isinstance(one, RankTold)
+                               for descriptor in one.descriptors],
                               self._vllm_config.parallel_config.world_size)
 
     # ---- scheduler --------------------------------------------------------------------------------
@@ -145,10 +155,10 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
 
     def update_state_after_alloc(self, request: Any, blocks: Any, num_external_tokens: int) -> None:
         if (side := self._scheduler) is not None:
-            table = blocks.get_block_ids()[0]
-            self._guard.run("update_state_after_alloc",
-                            lambda: side.allocated(request, table, num_external_tokens),
-                            lambda: side.owe(request, table, num_external_tokens))
+            self._guard.run(
+                "update_state_after_alloc",
+                lambda: side.allocated(request, blocks.get_block_ids(), num_external_tokens),
+                lambda: side.owe(request, blocks, num_external_tokens))
 
     def build_connector_meta(self, scheduler_output: Any) -> StepOrders:
         if (side := self._scheduler) is None:
@@ -172,6 +182,15 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
         if (side := self._scheduler) is not None:
             self._guard.run("request_finished", lambda: side.finish(request), lambda: None)
         return False, None
+
+    def take_events(self) -> Iterable[Any]:
+        told = self._scheduler.events if self._scheduler is not None else None
+        return self._guard.run("take_events", told.take, list) if told is not None else ()
+
+    def has_pending_push_work(self) -> bool:
+        # vLLM publishes events with its steps: an engine that would rest takes a few more.
+        told = self._scheduler.events if self._scheduler is not None else None
+        return told is not None and told.are_pending()
 
     def reset_cache(self) -> bool | None:
         if (side := self._scheduler) is None:
@@ -203,10 +222,15 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
             self._guard.run("wait_for_save", lambda: side.save(orders), lambda: None)
 
     def get_finished(self, finished_req_ids: set[str]) -> tuple[set[str] | None, set[str] | None]:
-        # The three answers of a step are of the same loads; vLLM asks for this one first.
+        # The answers of a step are of the same loads; vLLM asks for this one first.
         if (side := self._worker) is not None:
             self._step = self._guard.run("get_finished", side.take_ends, lambda: _NO_ENDS)
         return None, set(self._step.received) or None
+
+    def get_transfer_results(self, finished_req_ids: set[str]) -> Any:
+        _, received = self.get_finished(finished_req_ids)
+        return base.KVConnectorTransferResults(finished_recving=received or set(),
+                                               failed_recving=set(self._step.failed))
 
     def get_block_ids_with_load_errors(self) -> set[int]:
         return set(self._step.bad_blocks)

@@ -4,15 +4,19 @@
 A part of the configuration that may change the bytes and is not understood is refused.
 """
 
+import math
 import os
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import vllm
+from vllm.distributed.kv_transfer.kv_connector.v1 import base
 
+from orlop.engine import recovery
 from orlop.engine.options import Options
 from orlop.engine.pages import PageRanges
 from orlop.engine.weights import WeightsUnknown, digest_of, weights_identity
@@ -36,15 +40,10 @@ class Refused(Exception):
 
 def check_configuration(config: Any, kv_cache_config: Any) -> None:
     """Raises Refused. Both sides call it, so that they agree without asking."""
-    groups = kv_cache_config.kv_cache_groups
-    if len(groups) != 1:
-        raise Refused(f"the model has {len(groups)} KV cache groups; one is supported")
-    spec = groups[0].kv_cache_spec
-    if type(spec).__name__ != "FullAttentionSpec":
-        raise Refused(f"the model's KV cache is a {type(spec).__name__}; FullAttentionSpec is "
-                      "supported")
-    if getattr(groups[0], "is_eagle_group", False):
-        raise Refused("the KV cache holds a draft model's layers")
+    contracts = contracts_of(kv_cache_config)
+    if needs_whole_loads(contracts) and not hasattr(base, "KVConnectorTransferResults"):
+        raise Refused(f"the model's KV cache is more than full attention; vLLM {vllm.__version__} "
+                      "cannot be told that a load of such a cache failed")
     speculative = config.speculative_config
     if speculative is not None and speculative.method != "ngram":
         raise Refused(f"speculative decoding by {speculative.method}; ngram is supported")
@@ -56,6 +55,48 @@ def check_configuration(config: Any, kv_cache_config: Any) -> None:
     for name in ("decode_context_parallel_size", "prefill_context_parallel_size"):
         if getattr(parallel, name, 1) != 1:
             raise Refused(f"{name} is not 1")
+
+
+def contracts_of(kv_cache_config: Any) -> list[recovery.Group]:
+    """What each cache group needs of a prefix, in the engine's order. Raises Refused."""
+    groups = kv_cache_config.kv_cache_groups
+    if not groups:
+        raise Refused("the model has no KV cache")
+    return [_contract(group, f"KV cache group {i} of {len(groups)}")
+            for i, group in enumerate(groups)]
+
+
+def _contract(group: Any, name: str) -> recovery.Group:
+    spec = group.kv_cache_spec
+    kind = type(spec).__name__
+    if getattr(group, "is_eagle_group", False):
+        raise Refused(f"{name} holds a draft model's layers")
+    if (getattr(group, "host_resident", False) or not getattr(group, "enable_kv_transfer", True)
+            or getattr(getattr(group, "role", None), "value", "default") != "default"):
+        raise Refused(f"{name} has blocks of its own, outside the engine's one pool")
+    if kind == "FullAttentionSpec" and not getattr(spec, "non_causal", False):
+        return recovery.Prefix(spec.block_size)
+    if kind == "SlidingWindowSpec":
+        # The engine may keep more than the next token looks at, and then counts on finding it.
+        return recovery.Window(spec.block_size, spec.sliding_window - 1
+                               + getattr(spec, "extra_retained_tokens", 0))
+    raise Refused(f"{name} is a {'non-causal ' if kind == 'FullAttentionSpec' else ''}{kind}; "
+                  "FullAttentionSpec and SlidingWindowSpec are supported")
+
+
+def needs_whole_loads(contracts: Sequence[recovery.Group]) -> bool:
+    """Whether a bad block spoils all of a load: what precedes it is then no legal length, and the
+    engine takes failed requests instead of failed blocks."""
+    return len(contracts) != 1 or not isinstance(contracts[0], recovery.Prefix)
+
+
+def hash_tokens(kv_cache_config: Any) -> int:
+    """Tokens of one of the engine's block hashes, and of one of our keys."""
+    sizes = [group.kv_cache_spec.block_size for group in kv_cache_config.kv_cache_groups]
+    tokens = getattr(kv_cache_config, "hash_block_size", None) or math.gcd(*sizes)
+    if any(size % tokens for size in sizes):
+        raise Refused(f"blocks of {sizes} tokens are not whole hashes of {tokens}")
+    return int(tokens)
 
 
 def engine_hashes_are_keys(config: Any) -> bool:
@@ -72,8 +113,19 @@ def key_spec(config: Any, chain: str) -> str:
     return f"{algorithm}{_HASHES[algorithm]}{other}"
 
 
-def pages_of(kv_caches: dict[str, Any], blocks: int) -> PageRanges:
-    """The cache's memory. Raises Refused for layouts that are not whole pages on the host."""
+def pages_of(kv_caches: dict[str, Any], kv_cache_config: Any) -> list[PageRanges]:
+    """Each group's memory. Raises Refused for layouts that are not whole pages on the host."""
+    groups, blocks = kv_cache_config.kv_cache_groups, kv_cache_config.num_blocks
+    if len(groups) == 1:
+        return [_pages(kv_caches, blocks)]
+    unknown = kv_caches.keys() - {name for group in groups for name in group.layer_names}
+    if unknown:
+        raise Refused(f"{min(unknown)} is in none of the {len(groups)} KV cache groups")
+    return [_pages({name: kv_caches[name] for name in group.layer_names if name in kv_caches}, blocks)
+            for group in groups]
+
+
+def _pages(kv_caches: dict[str, Any], blocks: int) -> PageRanges:
     layers: dict[int, Any] = {}
     for name, cache in kv_caches.items():
         if not isinstance(cache, torch.Tensor):
@@ -99,21 +151,41 @@ def _rows(name: str, cache: Any, blocks: int) -> Any:
     return rows
 
 
-def describe_rank(config: Any, kv_cache_config: Any, pages: PageRanges, rank: dict[str, int],
-                  chain: str) -> dict[str, Any]:
-    """The descriptor's fields without revision. rank: tp_rank, tp_size, pp_rank, pp_size."""
-    group = kv_cache_config.kv_cache_groups[0]
-    spec, cache = group.kv_cache_spec, config.cache_config
-    layout = "/".join((
-        f"vllm-{'.'.join(vllm.__version__.split('.')[:2])}",
-        str(getattr(cache, "kv_cache_layout", None) or "default"),
-        _backend(config, group, spec),
-        key_spec(config, chain)))
-    return {
-        "engine": "vllm", "layout": layout, "model": _model(config),
-        "dtype": f"{cache.cache_dtype}:{spec.dtype}".replace("torch.", ""),
-        "page_tokens": spec.block_size, "value_len": pages.value_len,
-        "layers": pages.value_len // pages.page_len, "heads": spec.num_kv_heads, **rank}
+def describe_rank(config: Any, kv_cache_config: Any, pages: Sequence[PageRanges],
+                  rank: dict[str, int], chain: str) -> list[dict[str, Any]]:
+    """The descriptors' fields without revision, one a cache group. rank: tp_rank, tp_size, pp_rank,
+    pp_size."""
+    cache, model = config.cache_config, _model(config)
+    components = _components(kv_cache_config, rank)
+    descriptors = []
+    for group, own, component in zip(kv_cache_config.kv_cache_groups, pages, components, strict=True):
+        spec = group.kv_cache_spec
+        layout = "/".join((
+            f"vllm-{'.'.join(vllm.__version__.split('.')[:2])}",
+            str(getattr(cache, "kv_cache_layout", None) or "default"),
+            _backend(config, group, spec),
+            key_spec(config, chain)))
+        descriptors.append({
+            "engine": "vllm", "layout": layout, "model": model, "component": component,
+            "dtype": f"{cache.cache_dtype}:{spec.dtype}".replace("torch.", ""),
+            "page_tokens": spec.block_size, "value_len": own.value_len,
+            "layers": own.value_len // own.page_len, "heads": spec.num_kv_heads, **rank})
+    return descriptors
+
+
+def _components(kv_cache_config: Any, rank: dict[str, int]) -> list[str]:
+    """Which part of the cache each group is. Of several groups also how all of them are cut: another
+    cut may give a group of the same kind other layers."""
+    contracts, groups = contracts_of(kv_cache_config), kv_cache_config.kv_cache_groups
+    kinds = [f"window{group.kv_cache_spec.sliding_window}" if isinstance(one, recovery.Window)
+             else "full" for one, group in zip(contracts, groups, strict=True)]
+    if len(groups) == 1:
+        return ["kv" if kinds == ["full"] else kinds[0]]
+    cut = [[kind, one.page_tokens] for kind, one in zip(kinds, contracts, strict=True)]
+    # A stage's layers differ by stage, whose number is in the descriptor.
+    layers = [list(group.layer_names) for group in groups] if rank["pp_size"] == 1 else []
+    digest = digest_of([cut, layers])
+    return [f"{kind}.{i}of{len(groups)}-{digest}" for i, kind in enumerate(kinds)]
 
 
 def _backend(config: Any, group: Any, spec: Any) -> str:

@@ -9,7 +9,11 @@ from orlop.engine import keys as chain
 
 
 class RequestKeys:
-    """One request's keys, of its complete blocks. Grows as the request does."""
+    """One request's keys, of its complete blocks. Grows as the request does.
+
+    block_size: tokens of one key, the engine's hash_block_size. A cache group whose blocks are
+    `every` times as long has every so-maniest of them: a key covers all tokens before its end.
+    """
 
     def __init__(self, request: Any, block_size: int, *, engine_hashes: bool) -> None:
         self._request = request
@@ -18,18 +22,19 @@ class RequestKeys:
         self._own: list[bytes] = []
         self._next_image = 0
 
-    def complete(self) -> int:
+    def complete(self, every: int = 1) -> int:
         """Blocks all of whose tokens are accepted ones."""
         if self._engine_hashes:
-            return len(self._request.block_hashes)
-        return int(self._request.num_tokens) // self._block_size
+            return len(self._request.block_hashes) // every
+        return int(self._request.num_tokens) // self._block_size // every
 
-    def of(self, first: int, end: int) -> list[bytes]:
-        """Of blocks [first, end), end <= complete()."""
-        if self._engine_hashes:
-            return list(self._request.block_hashes[first:end])
-        self._extend(end)
-        return self._own[first:end]
+    def of(self, first: int, end: int, every: int = 1) -> list[bytes]:
+        """Of blocks [first, end), end <= complete(every)."""
+        keys: Any = self._request.block_hashes
+        if not self._engine_hashes:
+            self._extend(end * every)
+            keys = self._own
+        return list(keys[first * every + every - 1:end * every:every])
 
     def _extend(self, end: int) -> None:
         size, tokens = self._block_size, self._request.all_token_ids

@@ -90,32 +90,50 @@ class Loader:
                 reason = Reason.ABORTED
             elif time.monotonic() - since > self._deadline:
                 reason = Reason.DEADLINE
-            elif order.keys:
-                with self._store.client.read(self._store.namespace(revision), order.keys) as plan:
-                    reason = reasons.of_miss(plan.result.reason)
-                    for i in range(len(plan)):
-                        if not self._store.pages.copy_out(plan, i, order.blocks[i]):
-                            reason = Reason.MISMATCH
-                            break
-                        right += 1
+            else:
+                for group, part in order.by_group():
+                    pages, reason = self._group(group, order.keys[part], order.blocks[part], revision)
+                    right += pages
+                    if pages < part.stop - part.start:
+                        break
         except orlop.Error:
             reason = Reason.NO_NODE
         except Exception:
             self._store.counters.add("exceptions", reason="load")
-        end = LoadEnd(order.request, order.asynchronous, right, order.blocks[right:], reason,
-                      time.monotonic() - since)
-        self._count(end)
+        end = _end(order, right, reason, time.monotonic() - since)
+        self._count(end, order)
         return end
 
-    def _count(self, end: LoadEnd) -> None:
+    def _group(self, group: int, keys: list[bytes], blocks: list[int],
+               revision: str) -> tuple[int, Reason]:
+        """How many pages are right, and why no more."""
+        if not keys:
+            return 0, Reason.EXCEPTION
+        pages = self._store.pages[group]
+        with self._store.client.read(self._store.namespace(revision, group), keys) as plan:
+            right = 0
+            while right < len(plan) and pages.copy_out(plan, right, blocks[right]):
+                right += 1
+            reason = reasons.of_miss(plan.result.reason) if right == len(plan) else Reason.MISMATCH
+        self._store.counters.add("loaded_bytes", right * pages.value_len)
+        return right, reason
+
+    def _count(self, end: LoadEnd, order: LoadOrder) -> None:
         self._store.counters.add("loaded_pages", end.pages)
-        self._store.counters.add("loaded_bytes", end.pages * self._store.pages.value_len)
         self._store.counters.add("load_seconds", end.seconds)
-        if end.bad_blocks:
+        if end.pages < order.pages:
             self._store.counters.add("failed_loads", reason=end.reason)
-            self._store.counters.add("failed_pages", len(end.bad_blocks))
+            # Of a load that was to be whole the engine keeps nothing.
+            self._store.counters.add("failed_pages",
+                                     order.pages if order.whole else order.pages - end.pages)
 
 
 def failed(order: LoadOrder) -> LoadEnd:
     """The end of an order that could not even begin."""
-    return LoadEnd(order.request, order.asynchronous, 0, list(order.blocks), Reason.EXCEPTION, 0.0)
+    return _end(order, 0, Reason.EXCEPTION, 0.0)
+
+
+def _end(order: LoadOrder, right: int, reason: Reason, seconds: float) -> LoadEnd:
+    bad = [] if order.whole else order.blocks[right:]
+    return LoadEnd(order.request, order.asynchronous, right, bad, reason, seconds,
+                   failed=order.whole and right < order.pages)

@@ -2,6 +2,7 @@
 """What the scheduler's and the workers' side tell each other, pickled by vLLM once a step."""
 
 import dataclasses
+import itertools
 from typing import Any
 
 from vllm.distributed.kv_transfer.kv_connector.v1.base import (
@@ -21,6 +22,22 @@ class LoadOrder:
     keys: list[bytes]
     blocks: list[int]
     asynchronous: bool
+    #: (cache group, number of its pages), one group's behind the other's; []: all of group 0
+    spans: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    whole: bool = False  #: all pages or none: a bad block fails the request's load, not its block
+
+    @property
+    def pages(self) -> int:
+        """That must be right for the load to have succeeded."""
+        return max(len(self.blocks), 1)  # without a known block nothing can be right
+
+    def by_group(self) -> list[tuple[int, slice]]:
+        """Each group's part of keys and blocks."""
+        if not self.spans:
+            return [(0, slice(0, len(self.keys)))]
+        ends = [0, *itertools.accumulate(pages for _, pages in self.spans)]
+        return [(group, slice(begin, end)) for (group, _), begin, end
+                in zip(self.spans, ends, ends[1:], strict=False)]
 
 
 @dataclasses.dataclass
@@ -30,6 +47,7 @@ class SaveOrder:
     keys: list[bytes]
     blocks: list[int]
     parent: bytes | None
+    group: int = 0
 
 
 @dataclasses.dataclass
@@ -52,6 +70,7 @@ class LoadEnd:
     bad_blocks: list[int]
     reason: Reason
     seconds: float
+    failed: bool = False  #: all of it, because it was to be whole: no block of it is reported
 
 
 @dataclasses.dataclass
@@ -69,6 +88,7 @@ class StepReport(KVConnectorWorkerMetadata):  # type: ignore[misc]
 
 @dataclasses.dataclass
 class RankTold(KVConnectorHandshakeMetadata):  # type: ignore[misc]
-    """The descriptor of a rank's namespace but for its revision, which the scheduler finds out."""
+    """The descriptors of a rank's namespaces, one a cache group, but for their revision, which the
+    scheduler finds out."""
 
-    descriptor: dict[str, Any]
+    descriptors: list[dict[str, Any]]

@@ -41,7 +41,7 @@ class Saver:
         self._breaker = CircuitBreaker(time.monotonic)
         self._change = threading.Condition()
         self._jobs: deque[_Job] = deque()  # the first may be running
-        self._unanswered: deque[tuple[orlop.Future, int]] = deque()
+        self._unanswered: deque[tuple[orlop.Future, int, int]] = deque()  # with pages, bytes of one
         self._stopping = False
         self._thread = threading.Thread(target=self._work, name="orlop-save", daemon=True)
         self._thread.start()
@@ -120,8 +120,8 @@ class Saver:
         if job.cancelled or not self._breaker.allows():
             self._drop(len(keys), Reason.OVERWRITTEN if job.cancelled else Reason.RESTING)
             return
-        plan = self._store.client.put_start(self._store.namespace(job.revision), keys, parent=parent,
-                                      deadline=self._deadline)
+        namespace = self._store.namespace(job.revision, job.order.group)
+        plan = self._store.client.put_start(namespace, keys, parent=parent, deadline=self._deadline)
         with plan:
             if plan.outcomes[0] is orlop.Outcome.NO_NODE:
                 self._breaker.failed()
@@ -137,7 +137,7 @@ class Saver:
                     self._drop(len(keys) - i, Reason.OVERWRITTEN)
                     return
             if plan.prepared:
-                self._unanswered.append((plan.commit(), len(keys)))
+                self._unanswered.append((plan.commit(), len(keys), namespace.value_len))
 
     def _copy(self, plan: orlop.PutPlan, index: int, job: _Job, block: int) -> bool:
         with self._change:
@@ -145,7 +145,7 @@ class Saver:
                 return False
             job.copying = True
         try:
-            self._store.pages.copy_in(plan, index, block)
+            self._store.pages[job.order.group].copy_in(plan, index, block)
         finally:
             with self._change:
                 job.copying = False
@@ -155,20 +155,20 @@ class Saver:
 
     def _take_answers(self) -> None:
         while self._unanswered:
-            future = self._unanswered[0][0]
+            future, pages, value_len = self._unanswered[0]
             if not future.ready() and len(self._unanswered) < _MOST_UNANSWERED:
                 return
             try:
                 outcomes = future.result(timeout=self._deadline)
             except TimeoutError:
                 outcomes = []
-                self._drop(self._unanswered[0][1], Reason.NO_NODE)
+                self._drop(pages, Reason.NO_NODE)
             with self._change:
                 self._unanswered.popleft()
             for outcome in outcomes:
                 if outcome is orlop.Outcome.STORED:
                     self._store.counters.add("saved_pages")
-                    self._store.counters.add("saved_bytes", self._store.pages.value_len)
+                    self._store.counters.add("saved_bytes", value_len)
                 elif outcome is orlop.Outcome.EXISTS:
                     self._store.counters.add("present_pages")
                 else:

@@ -9,73 +9,74 @@ or a failure. Thread: the engine's scheduler.
 import dataclasses
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orlop
-from orlop.engine import reasons
 from orlop.engine.breaker import CircuitBreaker
 from orlop.engine.counters import Counters
-from orlop.engine.failures import FailedKeys
 from orlop.engine.options import Options
 from orlop.engine.reasons import Reason
+from orlop.engine.recovery import Group, Prefix
 from orlop.engine.timeline import Timeline
+from orlop.vllm.events import StoreEvents
 from orlop.vllm.family import Family
 from orlop.vllm.keys import RequestKeys
 from orlop.vllm.messages import LoadOrder, SaveOrder, StepOrders, StepReport
+from orlop.vllm.offers import MOST_KEYS, Finder, Offer, RequestPages
 
 _LOG = logging.getLogger("vllm.orlop")
-_MOST_KEYS = 65_535  # of one call
-
-
-@dataclasses.dataclass
-class Offer:
-    first: int  # block
-    pages: int
-    keys: list[bytes]
-    handle: orlop.GetHandle
+_Tables = Sequence[Sequence[int]]  # a request's blocks, per cache group; 0: the engine's null block
 
 
 @dataclasses.dataclass
 class Loading:
-    """What the engine committed to. plan: pins it; None: could not be pinned, the ranks will see."""
+    """What the engine committed to. plans: pin it; what could not be pinned the ranks will see."""
 
     order: LoadOrder
-    plan: orlop.ReadPlan | None
+    plans: list[orlop.ReadPlan] = dataclasses.field(default_factory=list)
     pages: int | None = None  # right on all ranks so far
     reason: Reason = Reason.HIT
 
+    def release(self) -> None:
+        for plan in self.plans:
+            plan.release()
+
 
 class RequestState:
-    def __init__(self, request: Any, keys: RequestKeys) -> None:
+    def __init__(self, request: Any, pages: RequestPages, groups: int) -> None:
         self.request = request
-        self.keys = keys
-        self.blocks: list[int] = []
-        self.saved = 0  # blocks from the first that were ordered to be saved, or are stored
+        self.pages = pages
+        self.blocks: list[list[int]] = [[] for _ in range(groups)]
+        #: per group the blocks from the first that were ordered to be saved, or are stored
+        self.saved = [0] * groups
         self.local = 0  # tokens of the engine's own hit at the last look-up
         self.offer: Offer | None = None
         self.failed = False
         self.told: Reason | None = None  # of the last look-up, counted once
-        self.packed: tuple[int, int, orlop.PackedKeys, list[bytes]] | None = None
         self.may_load, self.may_save = _permissions(request)
 
 
 class SchedulerSide:
     def __init__(self, options: Options, client: orlop.Client, family: Family, counters: Counters,
-                 block_size: int, *, engine_hashes: bool) -> None:
+                 groups: Sequence[Group], hash_tokens: int, *, engine_hashes: bool) -> None:
+        """groups: of the model's cache, in the engine's order. hash_tokens: of one key."""
         self._options = options
         self._client = client
         self._family = family
         self._counters = counters
-        self._block_size = block_size
+        self._groups = list(groups)
+        self._whole_loads = len(groups) != 1 or not isinstance(groups[0], Prefix)
+        self._hash_tokens = hash_tokens
         self._engine_hashes = engine_hashes
-        self._failed_keys = FailedKeys(time.monotonic)
+        self._finder = Finder(client, groups)
         self._breaker = CircuitBreaker(time.monotonic)
         self._timeline = Timeline(options.trace_requests, time.monotonic)
         self._requests: dict[str, RequestState] = {}
         self._offered: dict[str, RequestState] = {}
         self._loading: dict[str, Loading] = {}
         self._orders: list[LoadOrder] = []  # of this step
+        self.events: StoreEvents | None = None  #: told of complete pages; closed with this object
 
     # ---- looking up -------------------------------------------------------------------------------
 
@@ -97,92 +98,102 @@ class SchedulerSide:
         if offer is None:
             return 0
         self._offered[request.request_id] = state
-        return offer.pages * self._block_size
+        return offer.tokens
 
     def _offer(self, state: RequestState) -> Reason:
-        request, size = state.request, self._block_size
-        first = state.local // size
+        request, step = state.request, self._finder.alignment
         # The last token must be computed, or there is nothing to sample from.
-        end = min((request.num_tokens - 1) // size, state.keys.complete(), first + _MOST_KEYS)
+        longest = request.num_tokens - 1
+        for i, group in enumerate(self._groups):
+            longest = min(longest, state.pages.complete(i) * group.page_tokens,
+                          state.local + MOST_KEYS * group.page_tokens)
+        longest = longest // step * step
         if not (self._options.loads and state.may_load):
             return Reason.ASKED_NOT_TO
         if getattr(request, "skip_reading_prefix_cache", False) or _is_unsupported(request):
             return Reason.UNSUPPORTED_REQUEST
-        if end <= first:
+        if longest <= state.local:
             return Reason.TOO_SHORT
         if state.failed:
             return Reason.FAILED_BEFORE
-        namespaces = self._family.namespaces
-        if namespaces is None:
+        groups = self._family.groups
+        if groups is None:
             return Reason.FAMILY_UNKNOWN
         if not self._client.ready:
             return Reason.NO_NODE
-        packed, keys = self._keys(state, first, end)
-        if not keys:
-            return Reason.FAILED_RECENTLY
-        handle = self._client.get_start(namespaces[0], packed) if len(namespaces) == 1 else (
-            self._client.get_start_cohort(namespaces, packed))
-        pages = handle.result.transferable_len
-        if pages == 0 or pages * size < self._options.min_hit_tokens:
-            self._client.cancel_get(handle)
-            return Reason.BELOW_MINIMUM if pages else reasons.of_miss(handle.result.reason)
-        if not self._breaker.allows():  # asked last: a trial is a load, and a miss is none
-            self._client.cancel_get(handle)
-            return Reason.RESTING
-        state.offer = Offer(first, pages, keys, handle)
-        return Reason.HIT
-
-    def _keys(self, state: RequestState, first: int,
-              end: int) -> tuple[orlop.PackedKeys, list[bytes]]:
-        # A waiting request is looked up again at every step: its keys are packed once.
-        if state.packed is None or state.packed[:2] != (first, end):
-            keys = state.keys.of(first, end)
-            state.packed = (first, end, orlop.PackedKeys(b"".join(keys), len(keys[0])), keys)
-        packed, keys = state.packed[2:]
-        usable = self._failed_keys.usable(keys)
-        if usable == len(keys):
-            return packed, keys
-        return orlop.PackedKeys(b"".join(keys[:usable]), len(keys[0])), keys[:usable]
+        offer, reason = self._finder.find(state.pages, groups, state.local, longest)
+        if offer is None:
+            return reason
+        if offer.tokens < self._options.min_hit_tokens:
+            reason = Reason.BELOW_MINIMUM
+        elif not self._breaker.allows():  # asked last: a trial is a load, and a miss is none
+            reason = Reason.RESTING
+        else:
+            state.offer = offer
+            return Reason.HIT
+        self._finder.cancel(offer.pins)
+        return reason
 
     # ---- the engine's decision --------------------------------------------------------------------
 
-    def allocated(self, request: Any, blocks: list[int], tokens: int) -> None:
-        """blocks: the request's whole table; tokens: that the engine will load, 0 for none."""
+    def allocated(self, request: Any, tables: _Tables, tokens: int) -> None:
+        """tables: the request's whole ones; tokens: that the engine will load, 0 for none."""
         state = self._requests.get(request.request_id)
         if state is not None:
-            state.blocks = list(blocks)
+            state.blocks = [list(table) for table in tables]
         if tokens == 0:
             return
-        order = self._order(request.request_id, state, blocks, tokens)
-        loading = self._loading[order.request] = Loading(order, None)
+        order, pages = self._order(request.request_id, state, tables, tokens)
+        loading = self._loading[order.request] = Loading(order)
         self._orders.append(order)
         offer = state.offer if state is not None else None
         if state is None or offer is None:
             return
+        self._timeline.note(order.request, load_begun_at=None, pages=len(order.keys))
+        self._counters.add("hit_tokens", tokens)
+        if not order.keys:
+            return  # the offer is dropped with the step
         state.offer = None
         self._offered.pop(order.request, None)
-        self._counters.add("hit_tokens", tokens)
-        self._timeline.note(order.request, load_begun_at=None, pages=len(order.keys))
-        loading.plan = self._client.get_transfer(offer.handle, len(order.keys))
+        for pin, length in zip(offer.pins, pages, strict=True):
+            loading.plans.append(self._client.get_transfer(pin.handle, length))
 
-    def _order(self, request: str, state: RequestState | None, blocks: list[int],
-               tokens: int) -> LoadOrder:
-        """Without an offer it has no keys: all its blocks will be reported as bad."""
-        pages = -(-tokens // self._block_size)
-        first = len(blocks) - pages if state is None else state.local // self._block_size
+    def _order(self, request: str, state: RequestState | None, tables: _Tables,
+               tokens: int) -> tuple[LoadOrder, list[int]]:
+        """With the number of pages of each pin. Without an offer of this length it has no keys: all
+        its blocks are bad, or all of it is."""
+        asynchronous = self._options.load_mode == "async"
         offer = state.offer if state is not None else None
-        keys = offer.keys[:pages] if offer is not None and offer.first == first else []
-        return LoadOrder(request, keys[:offer.pages] if offer is not None else [],
-                         blocks[first:first + pages], self._options.load_mode == "async")
+        order = LoadOrder(request, [], [], asynchronous, whole=self._whole_loads)
+        if self._whole_loads and offer is not None and offer.tokens == tokens:
+            for pin in offer.pins:
+                order.keys += pin.keys
+                order.blocks += tables[pin.group][pin.first:pin.first + len(pin.keys)]
+                order.spans.append((pin.group, len(pin.keys)))
+            if len(order.blocks) == len(order.keys) and 0 not in order.blocks:
+                return order, [len(pin.keys) for pin in offer.pins]
+            order.keys, order.spans = [], []
+        elif not self._whole_loads:  # the engine may have taken less of one group
+            (table,), size = tables, self._groups[0].page_tokens
+            pages = -(-tokens // size)
+            first = len(table) - pages if state is None else state.local // size
+            order.blocks = list(table[first:first + pages])
+            if offer is not None:
+                order.keys = offer.pins[0].keys[:pages]
+        return order, [len(order.keys)]
 
-    def owe(self, request: Any, blocks: list[int], tokens: int) -> None:
+    def owe(self, request: Any, blocks: Any, tokens: int) -> None:
         """allocated() failed: the load that the engine waits for is ordered all the same, to fail."""
         name = request.request_id
-        if tokens and not any(order.request == name for order in self._orders):
-            order = self._order(name, self._requests.get(name), blocks, tokens)
-            order.keys = []
-            self._loading.setdefault(name, Loading(order, None))
-            self._orders.append(order)
+        if not tokens or any(order.request == name for order in self._orders):
+            return
+        try:
+            order, _ = self._order(name, self._requests.get(name), blocks.get_block_ids(), tokens)
+            order.keys, order.spans = [], []
+        except Exception:  # no block can be named: all of the request's load has failed
+            order = LoadOrder(name, [], [], self._options.load_mode == "async", whole=True)
+        self._loading.setdefault(name, Loading(order))
+        self._orders.append(order)
 
     # ---- once a step ------------------------------------------------------------------------------
 
@@ -192,18 +203,18 @@ class SchedulerSide:
             self._counters.add("lookups", reason=Reason.NOT_TAKEN)
         overwritten: list[int] = [block for order in self._orders for block in order.blocks]
         saves: list[SaveOrder] = []
-        for name, computed, blocks, whole in _scheduled(output):
-            overwritten += blocks[computed // self._block_size:] if whole else blocks
+        for name, computed, tables, whole in _scheduled(output, len(self._groups)):
+            for group, table in zip(self._groups, tables, strict=True):
+                overwritten += table[computed // group.page_tokens:] if whole else table
             state = self._requests.get(name)
             if state is None:
                 continue
             if whole:
-                state.blocks = blocks
+                state.blocks = [list(table) for table in tables]
             else:
-                state.blocks += blocks  # in place: the table of a long request is not copied each step
-            order = self._save(state, computed + output.num_scheduled_tokens.get(name, 0))
-            if order is not None:
-                saves.append(order)
+                for own, added in zip(state.blocks, tables, strict=True):
+                    own += added  # in place: the table of a long request is not copied each step
+            saves += self._saves(state, computed, output.num_scheduled_tokens.get(name, 0))
         loads, self._orders = self._orders, []
         return StepOrders(loads, saves, overwritten, output.total_num_scheduled_tokens == 0,
                           self._family.revision)
@@ -216,27 +227,44 @@ class SchedulerSide:
         loads, self._orders = self._orders, []
         return StepOrders(loads, [], None, False, self._family.revision)
 
-    def _save(self, state: RequestState, computed: int) -> SaveOrder | None:
-        # computed counts drafts that may be rejected; complete() only accepted tokens.
-        first, namespaces = state.saved, self._family.namespaces
-        end = min(computed // self._block_size, state.keys.complete(), len(state.blocks),
-                  first + _MOST_KEYS)
-        if self._options.save == "prompt":
-            end = min(end, state.request.num_prompt_tokens // self._block_size)
-        if (end <= first or namespaces is None or not self._options.saves or not state.may_save
+    def _saves(self, state: RequestState, computed: int, scheduled: int) -> list[SaveOrder]:
+        """Of what a step completes that computes `scheduled` tokens after `computed` ones."""
+        groups = self._family.groups
+        if (groups is None or not self._options.saves or not state.may_save
                 or not self._client.ready or _is_unsupported(state.request)):
+            return []
+        orders = (self._save(state, i, namespaces, computed, scheduled)
+                  for i, namespaces in enumerate(groups))
+        return [order for order in orders if order is not None]
+
+    def _save(self, state: RequestState, group: int, namespaces: list[orlop.Namespace],
+              computed: int, scheduled: int) -> SaveOrder | None:
+        size, table = self._groups[group].page_tokens, state.blocks[group]
+        # Blocks that left the window before this step may hold another request's tokens by now.
+        first = max(state.saved[group], self._groups[group].pages(computed).start)
+        # scheduled counts drafts that may be rejected; complete() only accepted tokens.
+        end = min((computed + scheduled) // size, state.pages.complete(group), len(table),
+                  first + MOST_KEYS)
+        if self._options.save == "prompt":
+            end = min(end, state.request.num_prompt_tokens // size)
+        if end <= first:
             return None
-        state.saved = end
-        keys = state.keys.of(first, end)
+        late = sum(block != 0 for block in table[state.saved[group]:first])
+        if late:
+            self._counters.add("dropped_pages", late, reason=Reason.OVERWRITTEN)
+        state.saved[group] = end
+        keys = state.pages.of(group, first, end)
+        if self.events is not None:
+            self.events.note(state.request, group, namespaces, first, keys)
         there = [self._client.exists(namespace, keys).mask for namespace in namespaces]
         wanted = [i for i in range(len(keys)) if not all(mask[i] for mask in there)
-                  and state.blocks[first + i] != 0]  # block 0 is the engine's null block
+                  and table[first + i] != 0]  # block 0 is the engine's null block
         self._counters.add("present_pages", len(keys) - len(wanted))
         if not wanted:
             return None
         before = first + wanted[0] - 1
-        return SaveOrder([keys[i] for i in wanted], [state.blocks[first + i] for i in wanted],
-                         state.keys.of(before, before + 1)[0] if before >= 0 else None)
+        parent = state.pages.of(group, before, before + 1)[0] if before >= 0 else None
+        return SaveOrder([keys[i] for i in wanted], [table[first + i] for i in wanted], parent, group)
 
     # ---- afterwards -------------------------------------------------------------------------------
 
@@ -260,8 +288,8 @@ class SchedulerSide:
         ended = set(report.ends) if isinstance(report, StepReport) else set()
         for name in ended | set(output.finished_recving or ()):
             loading, state = self._loading.pop(name, None), self._requests.get(name)
-            if loading is not None and loading.plan is not None:
-                loading.plan.release()
+            if loading is not None:
+                loading.release()
             if state is not None:
                 state.failed = True
 
@@ -269,32 +297,37 @@ class SchedulerSide:
         loading = self._loading.pop(name, None)
         if loading is None:
             return
-        if loading.plan is not None:
-            loading.plan.release()
+        loading.release()
         order, pages = loading.order, loading.pages or 0
-        complete = pages == len(order.blocks)
+        complete = pages >= order.pages
         self._timeline.note(name, load_ended_at=None, loaded_pages=pages,
                             outcome="loaded" if complete else loading.reason)
         if complete:
             self._breaker.succeeded()
             return
         self._breaker.failed()
-        if pages < len(order.keys):
-            self._failed_keys.add(order.keys[pages])
+        for group, part in order.by_group():
+            if part.start <= pages < part.stop:
+                self._finder.remember_failed(group, order.keys[pages])
         state = self._requests.get(name)
         if state is not None:
             state.failed = True
             # What failed is computed again, and may be stored again then.
-            state.saved = min(state.saved, state.local // self._block_size + pages)
+            right = 0 if order.whole else pages
+            state.saved = [min(saved, state.local // group.page_tokens + right)
+                           for saved, group in zip(state.saved, self._groups, strict=True)]
 
     def finish(self, request: Any) -> None:
         """The request ends, or was aborted. A load under way goes on until it is reported."""
         state = self._requests.pop(request.request_id, None)
         if state is not None:
             self._drop_offer(state)
-            self._timeline.end(request.request_id, blocks=len(state.blocks), saved_blocks=state.saved)
+            self._timeline.end(request.request_id, blocks=max(map(len, state.blocks)),
+                               saved_blocks=max(state.saved))
 
     def renew(self) -> bool:
+        if self.events is not None:
+            self.events.clear()
         for state in self._requests.values():
             self._drop_offer(state)
             # Computed with the old weights, at least in part.
@@ -305,11 +338,12 @@ class SchedulerSide:
         for state in self._requests.values():
             self._drop_offer(state)
         for loading in self._loading.values():
-            if loading.plan is not None:
-                loading.plan.release()
+            loading.release()
         self._requests.clear()
         self._loading.clear()
         self._timeline.close()
+        if self.events is not None:
+            self.events.close()
 
     def held(self) -> dict[str, int]:
         """Gauges that return to 0 when nothing is under way."""
@@ -319,26 +353,28 @@ class SchedulerSide:
     def _state(self, request: Any) -> RequestState:
         state = self._requests.get(request.request_id)
         if state is None:
-            keys = RequestKeys(request, self._block_size, engine_hashes=self._engine_hashes)
-            state = self._requests[request.request_id] = RequestState(request, keys)
+            keys = RequestKeys(request, self._hash_tokens, engine_hashes=self._engine_hashes)
+            pages = RequestPages(keys, self._groups, self._hash_tokens)
+            state = RequestState(request, pages, len(self._groups))
+            self._requests[request.request_id] = state
         return state
 
     def _drop_offer(self, state: RequestState) -> None:
         offer, state.offer = state.offer, None
         self._offered.pop(state.request.request_id, None)
         if offer is not None:
-            self._client.cancel_get(offer.handle)
+            self._finder.cancel(offer.pins)
 
 
-def _scheduled(output: Any) -> Iterator[tuple[str, int, list[int], bool]]:
-    """Of each request of a step: its name, tokens computed before, its blocks, and whether these are
-    its whole table (it begins, or begins again) or were added to it."""
+def _scheduled(output: Any, groups: int) -> Iterator[tuple[str, int, _Tables, bool]]:
+    """Of each request of a step: its name, tokens computed before, its blocks per cache group, and
+    whether these are its whole tables (it begins, or begins again) or were added to them."""
     for new in output.scheduled_new_reqs:
-        yield new.req_id, new.num_computed_tokens, list(new.block_ids[0]), True
+        yield new.req_id, new.num_computed_tokens, new.block_ids, True
     cached = output.scheduled_cached_reqs
+    none: _Tables = [()] * groups
     for i, name in enumerate(cached.req_ids):
-        blocks = cached.new_block_ids[i]
-        yield (name, cached.num_computed_tokens[i], list(blocks[0]) if blocks else [],
+        yield (name, cached.num_computed_tokens[i], cached.new_block_ids[i] or none,
                name in cached.resumed_req_ids)
 
 

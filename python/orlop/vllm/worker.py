@@ -53,7 +53,7 @@ class WorkerSide:
     def save(self, orders: StepOrders) -> None:
         # A step that computed on bad blocks is computed again, and its pages are ordered again; other
         # requests of the step may share those blocks.
-        if any(end.bad_blocks and not end.asynchronous for end in self._ends):
+        if any((end.bad_blocks or end.failed) and not end.asynchronous for end in self._ends):
             self.store.counters.add("dropped_pages", sum(len(order.keys) for order in orders.saves),
                                     reason=Reason.TAINTED)
             return
@@ -80,10 +80,11 @@ class WorkerSide:
 
 
 class StepEnds:
-    """The loads that a step reports: all three of its answers are of the same ones."""
+    """The loads that a step reports: all of its answers are of the same ones."""
 
     def __init__(self, ends: list[LoadEnd]) -> None:
         self.received = {end.request for end in ends if end.asynchronous}
+        self.failed = {end.request for end in ends if end.failed}  #: among received
         self.bad_blocks = {block for end in ends for block in end.bad_blocks}
         self.report = StepReport(
             {end.request: (end.pages, end.reason) for end in ends}) if ends else None

@@ -165,7 +165,7 @@ class Engine(Counting):
 
     def page(self, block: int) -> bytes:
         """The bytes of a block in the engine's memory."""
-        layers = self.worker._worker.store.pages._layers
+        layers = self.worker._worker.store.pages[0]._layers
         return b"".join(layer[block].tobytes() for layer in layers)
 
     def _free_blocks(self) -> int:

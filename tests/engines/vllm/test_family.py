@@ -10,6 +10,7 @@ from node import NodeProcess
 
 from orlop.engine.counters import Counters
 from orlop.engine.options import Options
+from orlop.engine.recovery import Prefix
 from orlop.vllm.family import Family
 from orlop.vllm.scheduler import SchedulerSide
 
@@ -90,7 +91,7 @@ def test_more_blocks_than_one_call_takes_are_saved_over_several_steps(running, c
     family = family_of(client, lambda: "files")
     family.close()
     assert client.wait_ready(60)
-    side = SchedulerSide(Options(), client, family, Counters(), 1, engine_hashes=True)
+    side = SchedulerSide(Options(), client, family, Counters(), [Prefix(1)], 1, engine_hashes=True)
     blocks = 70_000
     side.begin(SimpleNamespace(request_id="long", kv_transfer_params=None, prompt_embeds=None,
                                block_hashes=[i.to_bytes(32, "big") for i in range(blocks)]))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What needs vLLM's classes but no running engine: options, refusals, keys."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import pytest
@@ -8,15 +9,22 @@ from conftest import prompt_of
 from engine import sampling
 from vllm.config import KVTransferConfig
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
-from vllm.v1.core.kv_cache_utils import get_request_block_hasher, init_none_hash
-from vllm.v1.kv_cache_interface import FullAttentionSpec
+from vllm.v1.core.kv_cache_utils import (
+    get_request_block_hasher,
+    init_none_hash,
+    resolve_block_hashes,
+)
+from vllm.v1.kv_cache_interface import FullAttentionSpec, SlidingWindowSpec
 from vllm.v1.request import Request
 
 from orlop.engine.options import Options
 from orlop.engine.reasons import Reason
+from orlop.engine.recovery import Prefix, Window
 from orlop.vllm import OrlopConnector, identity
 from orlop.vllm.keys import RequestKeys
+from orlop.vllm.loads import failed
 from orlop.vllm.messages import LoadOrder, StepOrders, StepReport
+from orlop.vllm.worker import StepEnds
 
 
 def configuration(**changed):
@@ -111,14 +119,14 @@ class OtherSpec:
     block_size = 32
 
 
-@pytest.mark.parametrize("change", ["two groups", "other kind", "eagle", "pooling", "context parallel",
-                                    "scales"])
+@pytest.mark.parametrize("change", ["other kind", "other kind of two", "eagle", "pooling",
+                                    "context parallel", "scales"])
 def test_configurations_that_are_not_understood_are_refused(full, change):
     kv_cache, changed = groups(full), {}
-    if change == "two groups":
-        kv_cache = groups(full, full)
-    elif change == "other kind":
+    if change == "other kind":
         kv_cache = groups(OtherSpec())
+    elif change == "other kind of two":
+        kv_cache = groups(full, OtherSpec())
     elif change == "eagle":
         changed = {"speculative_config": SimpleNamespace(method="eagle")}
     elif change == "pooling":
@@ -131,6 +139,80 @@ def test_configurations_that_are_not_understood_are_refused(full, change):
     with pytest.raises(identity.Refused):
         identity.check_configuration(configuration(**changed), kv_cache)
     assert_off(connector({}, kv_cache, KVConnectorRole.SCHEDULER, **changed))
+
+
+@pytest.mark.parametrize(("part", "value", "why"), [
+    ("is_eagle_group", True, "draft model's layers"), ("host_resident", True, "blocks of its own"),
+    ("enable_kv_transfer", False, "blocks of its own"),
+    ("role", SimpleNamespace(value="resident"), "blocks of its own")])
+def test_groups_outside_the_engines_pool_are_refused_by_name(full, window, part, value, why):
+    kv_cache = groups(window, full)
+    setattr(kv_cache.kv_cache_groups[1], part, value)
+    with pytest.raises(identity.Refused, match=f"KV cache group 1 of 2 .*{why}"):
+        identity.check_configuration(configuration(), kv_cache)
+
+
+def test_kinds_that_are_not_understood_are_named(full):
+    with pytest.raises(identity.Refused, match="group 1 of 2 is a OtherSpec; FullAttentionSpec and "
+                                               "SlidingWindowSpec are supported"):
+        identity.check_configuration(configuration(), groups(full, OtherSpec()))
+    with pytest.raises(identity.Refused, match="non-causal FullAttentionSpec"):
+        identity.check_configuration(configuration(),
+                                     groups(dataclasses.replace(full, non_causal=True)))
+
+
+@pytest.fixture
+def window(full):
+    return SlidingWindowSpec(block_size=32, num_kv_heads=1, head_size=32, dtype=full.dtype,
+                             sliding_window=64)
+
+
+def test_groups_need_what_the_engine_keeps_of_them(full, window):
+    kept = dataclasses.replace(window, extra_retained_tokens=3)
+    assert identity.contracts_of(groups(full, window, kept)) == [
+        Prefix(32), Window(32, 63), Window(32, 66)]
+    for specs, whole in [([full], False), ([window], True), ([full, full], True), ([full, window], True)]:
+        assert identity.needs_whole_loads(identity.contracts_of(groups(*specs))) is whole
+
+
+def test_models_with_windows_are_refused_where_a_failed_load_cannot_be_told(full, window, monkeypatch):
+    identity.check_configuration(configuration(), groups(full, window))
+    monkeypatch.delattr("vllm.distributed.kv_transfer.kv_connector.v1.base.KVConnectorTransferResults")
+    identity.check_configuration(configuration(), groups(full))
+    for specs in ([window], [full, window]):
+        with pytest.raises(identity.Refused, match="cannot be told that a load"):
+            identity.check_configuration(configuration(), groups(*specs))
+
+
+def test_each_group_has_a_namespace_that_says_how_the_cache_is_cut(full, window):
+    def components(*specs, layers=("a", "b"), pp_size=1):
+        kv_cache = groups(*specs)
+        for group, name in zip(kv_cache.kv_cache_groups, layers, strict=False):
+            group.layer_names = [name]
+        return identity._components(kv_cache, {"pp_size": pp_size})
+
+    assert components(full) == ["kv"] and components(window) == ["window64"]
+    cuts = [components(window, full), components(full, window), components(window, full, window),
+            components(dataclasses.replace(window, block_size=64), full),
+            components(dataclasses.replace(window, sliding_window=65), full),
+            components(window, full, layers=("b", "a"))]
+    assert cuts[0][0].startswith("window64.0of2-") and cuts[0][1].startswith("full.1of2-")
+    assert len({name for cut in cuts for name in cut}) == sum(map(len, cuts))
+    # Stages have other layers, and one family.
+    assert components(window, full, pp_size=2) == components(window, full, layers=("b", "a"), pp_size=2)
+
+
+def test_keys_of_longer_blocks_are_those_of_their_ends():
+    request = request_of(prompt_of(1, 200), algorithm="sha256")
+    for engine_hashes in (True, False):
+        keys = RequestKeys(request, 32, engine_hashes=engine_hashes)
+        short = keys.of(0, 6)
+        assert (keys.complete(), keys.complete(2), keys.complete(3)) == (6, 3, 2)
+        assert keys.of(0, 3, 2) == short[1::2] and keys.of(1, 2, 3) == [short[5]]
+    engine = resolve_block_hashes(request.block_hashes, 32, 64, supports_fine_grained_hash_lookup=False,
+                                  alignment_tokens=64)
+    keys = RequestKeys(request, 32, engine_hashes=True)
+    assert keys.of(0, 3, 2) == [engine[i] for i in range(3)]
 
 
 def request_of(tokens, salt=None, algorithm=None, lora=None):
@@ -201,6 +283,19 @@ def test_reports_of_ranks_add_up_to_the_worst():
     b = StepReport({"r": (1, Reason.NOT_FOUND)})
     assert a.aggregate(b).ends == b.aggregate(a).ends == {
         "r": (1, Reason.NOT_FOUND), "only a": (4, Reason.HIT)}
+
+
+def test_an_order_without_blocks_cannot_have_succeeded():
+    order = LoadOrder("r", [], [], True, whole=True)
+    assert failed(order).failed and not failed(order).bad_blocks
+    assert StepEnds([failed(order)]).failed == StepEnds([failed(order)]).received == {"r"}
+
+
+def test_an_order_of_several_groups_is_cut_at_their_ends():
+    order = LoadOrder("r", list("abcde"), [1, 2, 3, 4, 5], True, [(1, 2), (0, 3)], whole=True)
+    assert [(group, order.keys[part]) for group, part in order.by_group()] == [
+        (1, ["a", "b"]), (0, ["c", "d", "e"])]
+    assert LoadOrder("r", [b"a"], [1, 2], True).by_group() == [(0, slice(0, 1))]
 
 
 def test_orders_survive_the_way_to_the_workers():
