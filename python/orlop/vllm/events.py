@@ -58,6 +58,7 @@ class StoreEvents:
     def __init__(self, client: orlop.Client, counters: Counters, cache_groups: Iterable[Any],
                  hash_tokens: int) -> None:
         """cache_groups: of the engine's kv_cache_config; hash_tokens: of one of its block hashes."""
+        self._counters = counters
         self._groups = [_group_of(one.kv_cache_spec) for one in cache_groups]
         self._hash_tokens = hash_tokens
         self._namespaces: dict[int, tuple[orlop.Namespace, ...]] = {}
@@ -68,13 +69,16 @@ class StoreEvents:
              keys: Sequence[bytes]) -> None:
         """Pages [first, first + len(keys)) of a group are complete: stored, or about to be.
 
-        namespaces: of all ranks; keys: in them.
+        namespaces: of all ranks; keys: in them. Never raises.
         """
-        there = self._namespaces.get(group)
-        if there is None or there[0] is not namespaces[0]:
-            there = self._namespaces[group] = tuple(namespaces)
-        self._presence.note([Page(there, key, self._block(request, group, first + i))
-                             for i, key in enumerate(keys)])
+        try:
+            there = self._namespaces.get(group)
+            if there is None or there[0] is not namespaces[0]:
+                there = self._namespaces[group] = tuple(namespaces)
+            self._presence.note([Page(there, key, self._block(request, group, first + i))
+                                 for i, key in enumerate(keys)])
+        except Exception:  # an event is lost, not the pages
+            self._counters.add("exceptions", reason="events")
 
     def clear(self) -> None:
         """Nothing of what was told is used any more."""

@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import pytest
 from engine import Engine
 from node import NodeProcess
+from served import Served
 from tiny_model import make_llama
 
 
@@ -61,6 +62,13 @@ def engine(started: Any) -> Engine:
 def node(started: Any) -> NodeProcess:
     node: NodeProcess = started[1]
     return node
+
+
+@pytest.fixture(scope="session")
+def served(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One `vllm serve` with a node of its own, KV events on, options as a command line has them."""
+    with Served(model, str(tmp_path_factory.mktemp("served"))) as one:
+        yield one
 
 
 _seeds = iter(range(1, 100_000))
