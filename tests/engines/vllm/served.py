@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import zmq
 from node import NodeProcess
-from serving import TRANSFER, VllmServer
-from vllm.distributed.kv_events import KVEventBatch
+from serving import BLOCK, TRANSFER, VllmServer
+from vllm.distributed.kv_events import BlockStored, KVEventBatch
 
 MIN_HIT = 64
 _SECONDS = 300.0
@@ -20,6 +20,29 @@ _STEP = iter(range(5, 900))
 # What every option looks like when each comes as text.
 OPTIONS = {"min_hit_tokens": f"{MIN_HIT}", "save_deadline": "10", "load_deadline": "20.0",
            "load_mode": "async", "mode": "read_write", "save": "all"}
+
+
+def blocks_of(told: list[Any], medium: str) -> dict[bytes, Any]:
+    """hash -> (parent, tokens, extra key, what all blocks of an event share), of what was stored."""
+    blocks = {}
+    for one in told:
+        if not isinstance(one, BlockStored) or one.medium != medium:
+            continue
+        parent = one.parent_block_hash
+        for i, block in enumerate(one.block_hashes):
+            tokens = tuple(one.token_ids[i * one.block_size:(i + 1) * one.block_size])
+            extra = None if one.extra_keys is None else one.extra_keys[i]
+            blocks[block] = (parent, tokens, extra, one.block_size, one.lora_id, one.lora_name,
+                             one.group_idx, one.kv_cache_spec_kind)
+            parent = block
+    return blocks
+
+
+def of_prompt(told: list[Any], prompt: list[int], medium: str) -> dict[bytes, Any]:
+    """The prompt's whole blocks; empty while one is missing."""
+    wanted = {tuple(prompt[i * BLOCK:(i + 1) * BLOCK]) for i in range(len(prompt) // BLOCK)}
+    found = {block: what for block, what in blocks_of(told, medium).items() if what[1] in wanted}
+    return found if len(found) == len(wanted) else {}
 
 
 class Served:
@@ -68,9 +91,14 @@ class Served:
         self.vllm.until(is_so, _SECONDS, f"no such event among {len(self.told)}")
         return condition(self.told)
 
+    def until_stored(self, prompt: list[int], medium: str = "CPU") -> dict[bytes, Any]:
+        """Of the prompt's whole blocks, once all were told as stored: what blocks_of() says."""
+        found: dict[bytes, Any] = self.until_told(lambda told: of_prompt(told, prompt, medium))
+        return found
+
     def step(self) -> None:
         """Counts and events of a step arrive with the one after it."""
-        self.vllm.ask([next(_STEP)] * 8, 1, "no_load,no_save")
+        self.vllm.ask([next(_STEP)] * 8, 1)
 
     def _options(self) -> dict[str, str]:
         return {**OPTIONS, "socket": self.socket, "trace_requests": self.trace}

@@ -79,11 +79,13 @@ class VllmServer:
 
     def ask(self, prompt: str | list[int], tokens: int, orlop: str | None = None) -> Answer:
         """Streams an answer of exactly `tokens` tokens, the likeliest each time."""
-        body = {"model": "model", "prompt": prompt, "max_tokens": tokens, "temperature": 0,
-                "ignore_eos": True, "stream": True, "return_token_ids": True}
+        body: dict[str, Any] = {
+            "model": "model", "prompt": prompt, "max_tokens": tokens, "temperature": 0,
+            "ignore_eos": True, "stream": True, "return_token_ids": True}
         if orlop is not None:
             body["kv_transfer_params"] = {"orlop": orlop}
-        begun, first, ids, text = time.monotonic(), 0.0, [], ""
+        ids: list[int] = []
+        begun, first, text = time.monotonic(), 0.0, ""
         connection, response = self._request("POST", "/v1/completions", body)
         try:
             for line in response:
@@ -147,19 +149,6 @@ class VllmServer:
             return self.counts()["vllm:orlop_lookups:not_found"] > 0
 
         self.until(attached, _ANSWER_SECONDS, "the adapter did not attach")
-
-    def until_stored(self, pages: int) -> None:
-        """Counts of saves come with the step after them."""
-        poke = _pokes()
-
-        def stored() -> bool:
-            self.ask(next(poke), 1, "no_load,no_save")
-            counts = self.counts()
-            if dropped := {name: n for name, n in counts.items() if "dropped_pages" in name}:
-                raise ServerFailed(f"pages were not stored: {dropped}; the machine may be too busy")
-            return counts["vllm:orlop_saved_pages:"] + counts["vllm:orlop_present_pages:"] >= pages
-
-        self.until(stored, _ANSWER_SECONDS, f"{pages} pages were not stored")
 
     def log(self) -> str:
         return self._log.read_text(errors="replace")[-_SHOWN_LOG:]
