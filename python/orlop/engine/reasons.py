@@ -32,6 +32,7 @@ class Reason(enum.StrEnum):
     NOT_TAKEN = "not_taken"  # offered, and the engine did not load it
     OVERWRITTEN = "overwritten"  # the engine needed the page before its save had begun
     TAINTED = "tainted"  # computed in a step whose own load failed
+    ASLEEP = "asleep"  # the engine has taken its cache's memory away for a while
     BACKLOG = "backlog"  # more saves waiting than their limit
     ABORTED = "aborted"
     EXCEPTION = "exception"  # an error of the adapter itself: report it

@@ -24,8 +24,9 @@ from orlop.engine.keys import CHAIN
 from orlop.engine.options import Options, parse_options
 from orlop.vllm import events, identity
 from orlop.vllm.family import Family
-from orlop.vllm.messages import RankTold, StepOrders
+from orlop.vllm.messages import RankTold, StepOrders, StepReport
 from orlop.vllm.metrics import OrlopPromMetrics, OrlopStats
+from orlop.vllm.offers import are_whole
 from orlop.vllm.scheduler import SchedulerSide
 from orlop.vllm.store import RankStore
 from orlop.vllm.worker import StepEnds, WorkerSide
@@ -47,6 +48,9 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
         self._family: Family | None = None
         self._options: Options | None = None
         self._step = _NO_ENDS
+        self._registered: dict[str, Any] = {}  # for restore_kv_caches
+        self._is_copy = False  # this rank's pages are those of another one, which saves them
+        self._told_with_step = False
         self._guard.run("init", self._begin, lambda: None)
 
     # ---- start and end ----------------------------------------------------------------------------
@@ -66,7 +70,7 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
                          "and load ends its request with an error; set it to \"recompute\"",
                          transfer.kv_load_failure_policy)
         if self._options.load_mode == "sync" and (
-                identity.needs_whole_loads(contracts) or not _failures_are_known_in_time(config)):
+                are_whole(contracts) or not _failures_are_known_in_time(config)):
             _LOG.warning("orlop: load_mode sync does not go with async_scheduling, several ranks or "
                          "a KV cache of more than full attention; async is used")
             self._options = dataclasses.replace(self._options, load_mode="async")
@@ -89,19 +93,37 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
     def _register(self, kv_caches: dict[str, Any]) -> None:
         if self._options is None:
             return None
+        self._registered = kv_caches
+        rank, self._is_copy = _rank(self._vllm_config, self._kv_cache_config)
         try:
             pages = identity.pages_of(kv_caches, self._kv_cache_config)
             descriptors = identity.describe_rank(self._vllm_config, self._kv_cache_config, pages,
-                                                 _rank(self._vllm_config), CHAIN)
+                                                 rank, CHAIN)
         except (ValueError, identity.Refused) as error:
             return self._refuse(error)
-        self._client = orlop.Client(socket=self._options.socket, name="vllm worker")
-        self._worker = WorkerSide(self._options,
-                                  RankStore(self._client, pages, descriptors, self._counters))
+        if self._client is None:
+            self._client = orlop.Client(socket=self._options.socket, name="vllm worker")
+        store = RankStore(self._client, pages, descriptors, self._counters)
+        if self._worker is not None:
+            return self._worker.resume(store)
+        self._worker = WorkerSide(self._options, store)
         for one in descriptors:
             _LOG.info("orlop: %d bytes a block of %d tokens, namespace %s %s %s", one["value_len"],
                       one["page_tokens"], one["model"], one["layout"], one["component"])
         return None
+
+    @classmethod
+    def supports_sleep_mode(cls, kv_transfer_config: Any) -> bool:
+        return True
+
+    def unregister_kv_caches(self) -> None:
+        """The engine takes the cache's memory away until restore_kv_caches (vLLM 0.33)."""
+        if (side := self._worker) is not None:
+            self._guard.run("unregister_kv_caches", side.suspend, lambda: None)
+
+    def restore_kv_caches(self) -> None:
+        if self._worker is not None:
+            self.register_kv_caches(self._registered)
 
     def _refuse(self, error: Exception) -> None:
         self._options = None
@@ -128,11 +150,21 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
         self.set_xfer_handshake_metadata_pp_aware({(0, rank): one for rank, one in metadata.items()})
 
     def _told(self, metadata: dict[tuple[int, int], Any]) -> None:
+        ranks = [metadata[rank] for rank in sorted(metadata)]
+        told = [one for one in ranks if isinstance(one, RankTold)]
+        # A MultiConnector hands what its first child tells to all: ours then comes with a step.
+        if told or not ranks:
+            self._tell(told)
+
+    def _tell(self, told: list[RankTold]) -> None:
         if self._family is not None:
-            ranks = [metadata[rank] for rank in sorted(metadata)]
-            self._family.tell([descriptor for one in ranks if isinstance(one, RankTold)
-                               for descriptor in one.descriptors],
+            self._family.tell([descriptor for one in told for descriptor in one.descriptors],
                               self._vllm_config.parallel_config.world_size)
+
+    def _hear(self, output: Any) -> None:
+        report = output.kv_connector_worker_meta
+        if isinstance(report, StepReport) and report.told:
+            self._tell(report.told)
 
     # ---- scheduler --------------------------------------------------------------------------------
 
@@ -168,6 +200,8 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
 
     def update_connector_output(self, connector_output: Any) -> None:
         if (side := self._scheduler) is not None:
+            if self._family is not None and not self._family.told:
+                self._guard.run("handshake", lambda: self._hear(connector_output), lambda: None)
             self._guard.run("update_connector_output", lambda: side.reported(connector_output),
                             lambda: side.reported_in_doubt(connector_output))
 
@@ -218,6 +252,8 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
         return  # whole blocks are saved once their step is over
 
     def wait_for_save(self) -> None:
+        if self._is_copy:
+            return
         if (side := self._worker) is not None and (orders := self._orders()) is not None:
             self._guard.run("wait_for_save", lambda: side.save(orders), lambda: None)
 
@@ -236,7 +272,11 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
         return set(self._step.bad_blocks)
 
     def build_connector_worker_meta(self) -> Any:
-        return self._step.report
+        report = self._step.report
+        if self._told_with_step or (told := self.get_handshake_metadata()) is None:
+            return report
+        self._told_with_step = True
+        return StepReport(report.ends if report is not None else {}, [told])
 
     def _orders(self) -> StepOrders | None:
         orders = self._connector_metadata
@@ -281,9 +321,12 @@ def _failures_are_known_in_time(config: Any) -> bool:
             and not getattr(config.scheduler_config, "async_scheduling", False))
 
 
-def _rank(config: Any) -> dict[str, int]:
+def _rank(config: Any, kv_cache_config: Any) -> tuple[dict[str, int], bool]:
+    """The descriptor's coordinates, and whether another rank has the same pages and saves them."""
     from vllm.distributed.parallel_state import get_pp_group, get_tp_group
 
     parallel = config.parallel_config
-    return {"tp_rank": get_tp_group().rank_in_group, "tp_size": parallel.tensor_parallel_size,
-            "pp_rank": get_pp_group().rank_in_group, "pp_size": parallel.pipeline_parallel_size}
+    rank, size = get_tp_group().rank_in_group, parallel.tensor_parallel_size
+    first = rank - rank % identity.ranks_of_a_head(config, kv_cache_config)
+    return {"tp_rank": first, "tp_size": size, "pp_rank": get_pp_group().rank_in_group,
+            "pp_size": parallel.pipeline_parallel_size}, first != rank

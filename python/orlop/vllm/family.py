@@ -32,9 +32,15 @@ class Family:
         self._outdated: list[orlop.Namespace] = []  # of before an update, not yet flushed
         self.problem: str | None = None  #: why it is not known and will not be by itself
 
+    @property
+    def told(self) -> bool:
+        """Whether all ranks have told what they hold, and it fits."""
+        return bool(self._groups)
+
     def tell(self, descriptors: list[Mapping[str, Any]], size: int) -> None:
         """The descriptors of all ranks in order, of each rank one a cache group; size: how many
         ranks there must be."""
+        self.problem = None
         groups: dict[str, list[Mapping[str, Any]]] = {}
         for one in descriptors:
             groups.setdefault(one.get("component", "kv"), []).append(one)
@@ -46,7 +52,7 @@ class Family:
         if self.problem is not None:
             _LOG.warning("orlop is off: %s", self.problem)
             return
-        self._groups = list(groups.values())
+        self._groups = [_distinct(ranks) for ranks in groups.values()]
         self._thread = threading.Thread(target=self._find_out, name="orlop-weights", daemon=True)
         self._thread.start()
 
@@ -110,6 +116,11 @@ class Family:
     def _open(self, revision: str) -> list[list[orlop.Namespace]]:
         return [[self._client.open_namespace({**rank, "revision": revision}) for rank in ranks]
                 for ranks in self._groups]
+
+
+def _distinct(ranks: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Ranks with the same heads have one namespace."""
+    return [one for i, one in enumerate(ranks) if one not in ranks[:i]]
 
 
 def _family(rank: Mapping[str, Any]) -> dict[str, Any]:

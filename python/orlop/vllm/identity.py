@@ -20,6 +20,7 @@ from orlop.engine import recovery
 from orlop.engine.options import Options
 from orlop.engine.pages import PageRanges
 from orlop.engine.weights import WeightsUnknown, digest_of, weights_identity
+from orlop.vllm.offers import are_whole
 
 # vLLM's name of the hash -> whether every process computes the same ones, and what else is in it.
 _HASHES = {"sha256_cbor": "", "sha256": f"-py{platform.python_version()}"}
@@ -41,7 +42,8 @@ class Refused(Exception):
 def check_configuration(config: Any, kv_cache_config: Any) -> None:
     """Raises Refused. Both sides call it, so that they agree without asking."""
     contracts = contracts_of(kv_cache_config)
-    if needs_whole_loads(contracts) and not hasattr(base, "KVConnectorTransferResults"):
+    hash_tokens(kv_cache_config)
+    if are_whole(contracts) and not hasattr(base, "KVConnectorTransferResults"):
         raise Refused(f"the model's KV cache is more than full attention; vLLM {vllm.__version__} "
                       "cannot be told that a load of such a cache failed")
     speculative = config.speculative_config
@@ -84,19 +86,27 @@ def _contract(group: Any, name: str) -> recovery.Group:
                   "FullAttentionSpec and SlidingWindowSpec are supported")
 
 
-def needs_whole_loads(contracts: Sequence[recovery.Group]) -> bool:
-    """Whether a bad block spoils all of a load: what precedes it is then no legal length, and the
-    engine takes failed requests instead of failed blocks."""
-    return len(contracts) != 1 or not isinstance(contracts[0], recovery.Prefix)
-
-
 def hash_tokens(kv_cache_config: Any) -> int:
-    """Tokens of one of the engine's block hashes, and of one of our keys."""
+    """Tokens of one of the engine's block hashes, and of one of our keys. Raises Refused."""
     sizes = [group.kv_cache_spec.block_size for group in kv_cache_config.kv_cache_groups]
     tokens = getattr(kv_cache_config, "hash_block_size", None) or math.gcd(*sizes)
     if any(size % tokens for size in sizes):
         raise Refused(f"blocks of {sizes} tokens are not whole hashes of {tokens}")
     return int(tokens)
+
+
+def ranks_of_a_head(config: Any, kv_cache_config: Any) -> int:
+    """How many tensor-parallel ranks in a row hold the same KV heads, computed by each for itself."""
+    ranks = config.parallel_config.tensor_parallel_size
+    if ranks == 1:
+        return 1
+    heads = getattr(config.model_config.hf_text_config, "num_key_value_heads", None)
+    if (not isinstance(heads, int) or not 0 < heads < ranks or ranks % heads
+            or heads != config.model_config.get_total_num_kv_heads()  # others differ by layer
+            or any(group.kv_cache_spec.num_kv_heads != 1
+                   for group in kv_cache_config.kv_cache_groups)):
+        return 1
+    return ranks // heads
 
 
 def engine_hashes_are_keys(config: Any) -> bool:

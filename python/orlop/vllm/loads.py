@@ -128,9 +128,9 @@ class Loader:
                                      order.pages if order.whole else order.pages - end.pages)
 
 
-def failed(order: LoadOrder) -> LoadEnd:
+def failed(order: LoadOrder, reason: Reason = Reason.EXCEPTION) -> LoadEnd:
     """The end of an order that could not even begin."""
-    return _end(order, 0, Reason.EXCEPTION, 0.0)
+    return _end(order, 0, reason, 0.0)
 
 
 def _end(order: LoadOrder, right: int, reason: Reason, seconds: float) -> LoadEnd:

@@ -77,13 +77,14 @@ class LoadEnd:
 class StepReport(KVConnectorWorkerMetadata):  # type: ignore[misc]
     #: request -> (pages that are right on all ranks that reported, reason of the one with fewest)
     ends: dict[str, tuple[int, Reason]]
+    told: "list[RankTold]" = dataclasses.field(default_factory=list)  #: in a rank's first report
 
     def aggregate(self, other: KVConnectorWorkerMetadata) -> "StepReport":
         assert isinstance(other, StepReport)
         ends = dict(self.ends)
         for request, end in other.ends.items():
             ends[request] = min(end, ends.get(request, end), key=lambda one: one[0])
-        return StepReport(ends)
+        return StepReport(ends, self.told + other.told)
 
 
 @dataclasses.dataclass

@@ -17,13 +17,13 @@ from orlop.engine.breaker import CircuitBreaker
 from orlop.engine.counters import Counters
 from orlop.engine.options import Options
 from orlop.engine.reasons import Reason
-from orlop.engine.recovery import Group, Prefix
+from orlop.engine.recovery import Group
 from orlop.engine.timeline import Timeline
 from orlop.vllm.events import StoreEvents
 from orlop.vllm.family import Family
 from orlop.vllm.keys import RequestKeys
 from orlop.vllm.messages import LoadOrder, SaveOrder, StepOrders, StepReport
-from orlop.vllm.offers import MOST_KEYS, Finder, Offer, RequestPages
+from orlop.vllm.offers import MOST_KEYS, Finder, Offer, RequestPages, are_whole
 
 _LOG = logging.getLogger("vllm.orlop")
 _Tables = Sequence[Sequence[int]]  # a request's blocks, per cache group; 0: the engine's null block
@@ -66,7 +66,7 @@ class SchedulerSide:
         self._family = family
         self._counters = counters
         self._groups = list(groups)
-        self._whole_loads = len(groups) != 1 or not isinstance(groups[0], Prefix)
+        self._whole_loads = are_whole(groups)
         self._hash_tokens = hash_tokens
         self._engine_hashes = engine_hashes
         self._finder = Finder(client, groups)
@@ -203,6 +203,10 @@ class SchedulerSide:
             self._counters.add("lookups", reason=Reason.NOT_TAKEN)
         overwritten: list[int] = [block for order in self._orders for block in order.blocks]
         saves: list[SaveOrder] = []
+        # Another connector's load runs inside this step, and may fail without our knowing it in time:
+        # what is computed on it is stored in the next step, if it still counts as computed then.
+        foreign = getattr(output, "has_sync_kv_loads", False) and all(
+            order.asynchronous for order in self._orders)
         for name, computed, tables, whole in _scheduled(output, len(self._groups)):
             for group, table in zip(self._groups, tables, strict=True):
                 overwritten += table[computed // group.page_tokens:] if whole else table
@@ -214,6 +218,8 @@ class SchedulerSide:
             else:
                 for own, added in zip(state.blocks, tables, strict=True):
                     own += added  # in place: the table of a long request is not copied each step
+            if foreign:
+                continue
             saves += self._saves(state, computed, output.num_scheduled_tokens.get(name, 0))
         loads, self._orders = self._orders, []
         return StepOrders(loads, saves, overwritten, output.total_num_scheduled_tokens == 0,

@@ -18,16 +18,20 @@ _IDLE_WAIT = 0.004
 class WorkerSide:
     def __init__(self, options: Options, store: RankStore) -> None:
         self.store = store
+        self._options = options
         self._loader = Loader(store, options.load_deadline)
         self._saver = Saver(store, options.save_deadline)
         self._ends: list[LoadEnd] = []  # not told yet
         self._answered: set[str] = set()  # of this step's orders
         self._idle = False
+        self._tainted = False  # this step computes on blocks that its own load left bad
+        self._asleep = False
 
     def before_step(self, orders: StepOrders) -> None:
         """Blocks that this step writes are read by nobody any more."""
         self._answered.clear()
         self._idle = orders.idle
+        self._tainted = False
         self._saver.protect(orders.overwritten)
 
     def protect_all(self) -> None:
@@ -37,25 +41,32 @@ class WorkerSide:
         for order in orders.loads:
             if order.request in self._answered:
                 continue
-            if order.asynchronous:
+            if self._asleep:
+                self._answer(failed(order, Reason.ASLEEP))
+            elif order.asynchronous:
                 self._loader.submit(order, orders.revision)
             else:
-                self._ends.append(self._loader.now(order, orders.revision))
+                self._answer(self._loader.now(order, orders.revision))
             self._answered.add(order.request)
+
+    def _answer(self, end: LoadEnd) -> None:
+        self._tainted |= bool(end.bad_blocks or end.failed) and not end.asynchronous
+        self._ends.append(end)
 
     def fail(self, loads: list[LoadOrder]) -> None:
         """load() failed: what it did not begin is answered with bad blocks."""
         for order in loads:
             if order.request not in self._answered:
                 self._answered.add(order.request)
-                self._ends.append(failed(order))
+                self._answer(failed(order))
 
     def save(self, orders: StepOrders) -> None:
         # A step that computed on bad blocks is computed again, and its pages are ordered again; other
-        # requests of the step may share those blocks.
-        if any((end.bad_blocks or end.failed) and not end.asynchronous for end in self._ends):
+        # requests of the step may share those blocks. Not told by the ends that are still to be taken:
+        # with speculative decoding vLLM takes them first.
+        if self._tainted or self._asleep:
             self.store.counters.add("dropped_pages", sum(len(order.keys) for order in orders.saves),
-                                    reason=Reason.TAINTED)
+                                    reason=Reason.TAINTED if self._tainted else Reason.ASLEEP)
             return
         for order in orders.saves:
             self._saver.submit(order, orders.revision)
@@ -73,6 +84,21 @@ class WorkerSide:
 
     def flush(self, seconds: float) -> bool:
         return self._saver.flush(seconds)
+
+    def suspend(self) -> None:
+        """Until resume() nothing touches the pages, and every load is a miss at once."""
+        self.close()
+        self._asleep = True
+        self._ends += self._loader.take()
+        self.store.pages = []
+
+    def resume(self, store: RankStore) -> None:
+        """store: of the same pages, perhaps at another place."""
+        if not self._asleep:
+            self.suspend()
+        self.store, self._asleep = store, False
+        self._loader = Loader(store, self._options.load_deadline)
+        self._saver = Saver(store, self._options.save_deadline)
 
     def close(self) -> None:
         self._loader.close()

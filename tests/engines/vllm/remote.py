@@ -6,6 +6,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import traceback
@@ -15,7 +16,7 @@ from typing import Any
 
 from counting import Counting
 
-_START_SECONDS = 600.0  # a cold import on a loaded machine
+_START_SECONDS = 1200.0  # a cold import on a loaded machine
 _CALL_SECONDS = 300.0
 
 
@@ -74,12 +75,19 @@ def answer_of(model: Path, socket: str, prompt: list[int], environment: dict[str
     plain = {name: value for name, value in os.environ.items()
              if name != "VLLM_ENABLE_V1_MULTIPROCESSING"}
     script = Path(__file__).parent / "one_engine.py"
-    done = subprocess.run(
+    process = subprocess.Popen(
         [sys.executable, str(script), str(model), socket, json.dumps(prompt), json.dumps(arguments)],
         env={**plain, **(environment or {})}, stdout=subprocess.PIPE, text=True,
-        timeout=_START_SECONDS, check=True)
+        start_new_session=True)
+    try:
+        printed, _ = process.communicate(timeout=_START_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # it and the processes that vLLM made for it
+        process.wait(60)
+        raise
+    assert process.returncode == 0, printed
     # vLLM's processes may write there too.
-    line = next(line for line in done.stdout.splitlines() if line.startswith('{"tokens"'))
+    line = next(line for line in printed.splitlines() if line.startswith('{"tokens"'))
     answer: dict[str, Any] = json.loads(line)
     return answer
 
