@@ -173,5 +173,11 @@ class Finder:
         return min(longest, end // self.alignment * self.alignment)
 
 
+def are_whole(groups: Sequence[Group]) -> bool:
+    """Whether loads of these groups are all or nothing: what precedes a bad page is then no legal
+    length, and the engine takes failed requests instead of failed blocks."""
+    return len(groups) != 1 or not isinstance(groups[0], Prefix)
+
+
 def _pack(keys: Sequence[bytes]) -> orlop.PackedKeys:
     return orlop.PackedKeys(b"".join(keys), len(keys[0]))

@@ -24,6 +24,7 @@ from orlop.vllm import OrlopConnector, identity
 from orlop.vllm.keys import RequestKeys
 from orlop.vllm.loads import failed
 from orlop.vllm.messages import LoadOrder, StepOrders, StepReport
+from orlop.vllm.offers import are_whole
 from orlop.vllm.worker import StepEnds
 
 
@@ -172,7 +173,14 @@ def test_groups_need_what_the_engine_keeps_of_them(full, window):
     assert identity.contracts_of(groups(full, window, kept)) == [
         Prefix(32), Window(32, 63), Window(32, 66)]
     for specs, whole in [([full], False), ([window], True), ([full, full], True), ([full, window], True)]:
-        assert identity.needs_whole_loads(identity.contracts_of(groups(*specs))) is whole
+        assert are_whole(identity.contracts_of(groups(*specs))) is whole
+    kv_cache = groups(full, dataclasses.replace(window, block_size=64))
+    assert identity.hash_tokens(kv_cache) == 32
+    kv_cache.hash_block_size = 16  # what the engine says wins
+    assert identity.hash_tokens(kv_cache) == 16
+    kv_cache.hash_block_size = 64
+    with pytest.raises(identity.Refused, match="not whole hashes of 64"):
+        identity.check_configuration(configuration(), kv_cache)
 
 
 def test_models_with_windows_are_refused_where_a_failed_load_cannot_be_told(full, window, monkeypatch):
