@@ -53,6 +53,7 @@ def test_page_that_is_stored_later_is_told_once(client: orlop.Client, ns: orlop.
     pages = pages_of(ns, "a", "b")
     watched.presence.note(pages)
     assert watched.presence.take() == [] and watched.presence.is_waiting()
+    assert watched.presence.is_waiting(60) and not watched.presence.is_waiting(0)
     client.put(ns, [b"a", b"b"], [_BYTES, _BYTES])
     assert told(watched.until(bool)) == [(True, ["a", "b"])]
     watched.presence.note(pages)

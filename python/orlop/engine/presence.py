@@ -7,6 +7,7 @@ full round at most; one that left and came back between two looks is not told.
 """
 
 import dataclasses
+import math
 import threading
 import time
 from collections import OrderedDict
@@ -86,10 +87,11 @@ class Presence:
         with self._change:
             return bool(self._changes)
 
-    def is_waiting(self) -> bool:
-        """Whether noted pages are still to be found stored or given up."""
+    def is_waiting(self, seconds: float = math.inf) -> bool:
+        """Whether pages noted in the last `seconds` are still to be found stored or given up."""
+        noted_after = time.monotonic() - seconds
         with self._change:
-            return bool(self._waiting)
+            return any(given_up_at - WAIT_SECONDS > noted_after for given_up_at, _ in self._waiting)
 
     def close(self) -> None:
         with self._change:

@@ -26,6 +26,8 @@ import orlop
 from orlop.engine.counters import Counters
 from orlop.engine.presence import Change, Page, Presence
 
+# As long as a save takes, but not as long as one that was dropped is waited for: empty steps cost.
+_GO_ON_SECONDS = 1.0
 _LOCAL = "LOCAL"  # vllm.v1.kv_offload.base.Locality.LOCAL, where there is one
 
 
@@ -96,7 +98,8 @@ class StoreEvents:
 
     def are_pending(self) -> bool:
         """Whether the engine should go on stepping for a moment, so that they are published."""
-        return self._cleared or self._presence.is_waiting() or self._presence.has_changes()
+        return (self._cleared or self._presence.has_changes()
+                or self._presence.is_waiting(_GO_ON_SECONDS))
 
     def close(self) -> None:
         self._presence.close()
