@@ -42,6 +42,7 @@ class WorkerSide:
             if order.request in self._answered:
                 continue
             if self._asleep:
+                self.store.counters.add("failed_loads", reason=Reason.ASLEEP)
                 self._answer(failed(order, Reason.ASLEEP))
             elif order.asynchronous:
                 self._loader.submit(order, orders.revision)

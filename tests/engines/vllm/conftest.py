@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 # Before vLLM is imported: in one process, on little memory, without a network.
 os.environ.update(VLLM_CPU_KVCACHE_SPACE="1", VLLM_ENABLE_V1_MULTIPROCESSING="0", HF_HUB_OFFLINE="1",
@@ -14,16 +14,22 @@ os.environ.update(VLLM_CPU_KVCACHE_SPACE="1", VLLM_ENABLE_V1_MULTIPROCESSING="0"
 sys.path.insert(0, str(Path(__file__).parent))
 
 import pytest
-from engine import Engine
 from node import NodeProcess
-from served import Served
-from tiny_model import make_llama
+
+if TYPE_CHECKING:  # vLLM's import takes long: tests of engines in other processes do without
+    from engine import Engine
+    from served import Served
 
 
 @pytest.fixture(scope="session")
 def model() -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "orlop"
-    return make_llama(cache / "tiny-llama-1")
+    folder = cache / "tiny-llama-1"
+    if not (folder / "complete").exists():
+        from tiny_model import make_llama
+
+        make_llama(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -34,6 +40,8 @@ def socket(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="session")
 def started(model: Path, socket: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """(engine, node, what the engine did while there was no node)."""
+    from engine import Engine
+
     trace = str(tmp_path_factory.mktemp("trace") / "requests.jsonl")
     engine = Engine(model, {"socket": socket, "trace_requests": trace, "save_deadline": "2"})
     engine.trace = trace
@@ -50,7 +58,7 @@ def started(model: Path, socket: str, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture
-def engine(started: Any) -> Engine:
+def engine(started: Any) -> "Engine":
     """With an empty cache of its own; every test has prompts of its own in the store."""
     engine: Engine = started[0]
     engine.settle()
@@ -65,8 +73,10 @@ def node(started: Any) -> NodeProcess:
 
 
 @pytest.fixture(scope="session")
-def served(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator["Served"]:
     """One `vllm serve` with a node of its own, KV events on, options as a command line has them."""
+    from served import Served
+
     with Served(model, str(tmp_path_factory.mktemp("served"))) as one:
         yield one
 

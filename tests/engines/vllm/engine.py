@@ -9,21 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import orlop
+from answers import BLOCK, Output
 from counting import Counting
 from vllm import LLM, SamplingParams
 from vllm.config import KVTransferConfig
 from vllm.distributed.kv_transfer import get_kv_transfer_group
 
-BLOCK = 32
 # Small enough that four long requests do not fit: preemption and eviction happen by themselves.
 POOL_BLOCKS = 24
-
-
-@dataclasses.dataclass
-class Output:
-    tokens: list[int]
-    cached: int  # tokens that were not computed
-    finish: str | None
 
 
 def transfer_config(options: dict[str, Any], policy: str = "recompute") -> KVTransferConfig:
@@ -147,6 +140,21 @@ class Engine(Counting):
         stats = side._client.stats()
         assert (stats.open_read_plans, stats.open_put_plans, stats.open_handles,
                 stats.pinned_bytes) == (0, 0, 0, 0)
+
+    def spoil(self, prompt: list[int], block: int) -> None:
+        spoil(self, prompt, block)
+
+    def forget_failures(self) -> None:
+        """What failed may be offered again at once."""
+        for one in self.offers._scheduler._finder._failed:
+            one._until.clear()
+
+    def drafts(self) -> tuple[int, int]:
+        """(drafted, accepted) tokens of speculative decoding so far."""
+        counts = {one.name: one.value for one in self.llm.get_metrics()
+                  if one.name.startswith("vllm:spec_decode")}
+        return (int(counts.get("vllm:spec_decode_num_draft_tokens", 0)),
+                int(counts.get("vllm:spec_decode_num_accepted_tokens", 0)))
 
     def keys_of(self, prompt: list[int]) -> list[bytes]:
         """Of the prompt's full blocks, as the connector computes them."""

@@ -63,6 +63,10 @@ class RanksEngine(Engine):
         """Gives a page bytes that do not match their checksum."""
         spoil(self, prompt, block, self.offers._family.namespaces[rank])
 
+    def pages(self) -> list[list[bytes]]:
+        """Of every rank the bytes of all blocks but the null block."""
+        return self.each(_pages)
+
     # ---- what ranks do -----------------------------------------------------------------------------
 
     def hold_loads(self, rank: int) -> None:
@@ -167,3 +171,8 @@ def _break_once(connector: Any, rank: int, method: str) -> None:
         raise RuntimeError("injected")
 
     setattr(side, method, raising)
+
+
+def _pages(connector: Any) -> list[bytes]:
+    layers = connector._worker.store.pages[0]._layers
+    return [b"".join(layer[block].tobytes() for layer in layers) for block in range(1, len(layers[0]))]

@@ -87,6 +87,22 @@ def test_ranks_that_do_not_all_take_part_are_no_family(client):
         assert not family.renew() and family.namespaces is None
 
 
+def test_ranks_with_the_same_heads_have_one_namespace(running, client):
+    family = Family(client, lambda: "files")
+    family.tell([RANK, {**RANK, "tp_rank": 2}, RANK, {**RANK, "tp_rank": 2}], 4)
+    family.close()
+    assert client.wait_ready(60) and len(family.namespaces) == 2
+
+
+def test_ranks_that_tell_their_part_later_are_heard(running, client):
+    family = Family(client, lambda: "files")
+    family.tell([], 1)
+    assert not family.told and "0 of 1 ranks" in family.problem
+    family.tell([RANK], 1)
+    family.close()
+    assert family.told and family.problem is None and len(family.namespaces) == 1
+
+
 def test_more_blocks_than_one_call_takes_are_saved_over_several_steps(running, client):
     family = family_of(client, lambda: "files")
     family.close()

@@ -3,8 +3,7 @@
 parts are."""
 
 import pytest
-from conftest import prompt_of
-from engine import BLOCK
+from answers import BLOCK
 from node import NodeProcess
 from remote import RemoteEngine, answer_of
 
@@ -21,13 +20,7 @@ def place(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def earlier(model, place):
-    """What an engine as users start it answered and stored, which then ended."""
-    return answer_of(model, place, prompt_of(7), _CORES, tensor_parallel_size=2)
-
-
-@pytest.fixture(scope="module")
-def running(model, place, earlier):
+def running(model, place):
     engine = RemoteEngine("ranks.RanksEngine", model, {"socket": place, "save_deadline": "2"},
                           tensor_parallel_size=2, environment=_CORES)
     try:
@@ -52,20 +45,6 @@ def stored(ranks, fresh_prompt):
     (plain,) = ranks.plain([prompt])
     ranks.store([prompt])
     return prompt, plain
-
-
-def test_a_fresh_engine_hits_on_both_ranks_what_another_stored(ranks, earlier):
-    assert earlier["cached"] == 0 and earlier["counts"]["saved_pages:"] == 8
-    assert not [name for name in earlier["counts"] if name.startswith(("exceptions", "refused"))]
-    prompt = prompt_of(7)
-    (plain,) = ranks.plain([prompt])
-    before = ranks.counts_by_rank()
-    (output,) = ranks.ask([prompt])
-    assert output.tokens == plain == earlier["tokens"] and output.cached == 128
-    loaded = [after.get("loaded_pages", 0) - one.get("loaded_pages", 0)
-              for one, after in zip(before, ranks.counts_by_rank(), strict=True)]
-    assert loaded == [4, 4]
-    ranks.assert_nothing_held()
 
 
 def test_each_rank_stores_its_own_part(ranks, fresh_prompt):
@@ -188,6 +167,15 @@ def test_threads_and_files_stay_as_many(ranks, fresh_prompt):
         ranks.forget()
     ranks.settle()
     assert ranks.processes() == before
+
+
+def test_another_engine_hits_on_both_ranks_what_this_one_stored(ranks, model, place, stored):
+    """As users start it, while this one lives."""
+    prompt, plain = stored
+    other = answer_of(model, place, prompt, _CORES, tensor_parallel_size=2)
+    assert (other["tokens"], other["cached"]) == (plain, 128)
+    assert other["counts"]["loaded_pages:"] == 8 and other["counts"]["lookups:hit"] == 1
+    assert not [name for name in other["counts"] if name.startswith(("exceptions", "refused"))]
 
 
 def test_weight_update_leaves_the_pages_of_all_ranks(ranks, stored):

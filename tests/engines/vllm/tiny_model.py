@@ -16,8 +16,9 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 WORDS = 1024
 
 
-def make_llama(folder: Path, seed: int = 0) -> Path:
-    """2 layers, 4 heads on 2 KV heads of 32 channels: 512 bytes of float32 KV a token and layer."""
+def make_llama(folder: Path, seed: int = 0, kv_heads: int = 2) -> Path:
+    """2 layers, 4 heads on 2 KV heads of 32 channels (or so many as kv_heads): 512 bytes of float32 KV a
+    token and layer."""
     if (folder / "complete").exists():
         return folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -25,8 +26,9 @@ def make_llama(folder: Path, seed: int = 0) -> Path:
     torch.manual_seed(seed)
     shape = LlamaConfig(
         vocab_size=WORDS, hidden_size=128, intermediate_size=256, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=2, head_dim=32, max_position_embeddings=2048,
-        bos_token_id=1, eos_token_id=2, tie_word_embeddings=False, torch_dtype="float32",
+        num_attention_heads=4, num_key_value_heads=kv_heads, head_dim=32,
+        max_position_embeddings=2048, bos_token_id=1, eos_token_id=2, tie_word_embeddings=False,
+        torch_dtype="float32",
         # Wide, so that the next token depends sharply on the prompt: one wrong byte shows.
         initializer_range=0.3)
     LlamaForCausalLM(shape).float().save_pretrained(folder, safe_serialization=True)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""As two of four children of vLLM's MultiConnector: one saves, one loads, others do as they like."""
+
+import pytest
+from node import NodeProcess
+from remote import RemoteEngine
+
+
+@pytest.fixture(scope="module")
+def running(model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("multi")
+    node = NodeProcess(str(folder / "orlop.sock"))
+    engine = None
+    try:
+        (folder / "files").mkdir()
+        engine = RemoteEngine("multi.MultiEngine", model, node.socket, str(folder / "files"))
+        engine.wait_ready()
+        yield engine
+    finally:
+        if engine is not None:
+            engine.close()
+        node.close()
+
+
+@pytest.fixture
+def multi(running):
+    running.settle()
+    running.forget()
+    return running
+
+
+def test_roles_narrow_what_each_child_does(multi):
+    assert multi.modes() == ["save_only", "load_only"] * 2
+
+
+def test_one_child_saves_and_the_other_loads_it(multi, fresh_prompt):
+    prompt = fresh_prompt()
+    (plain,) = multi.plain([prompt])
+    with multi.counted() as new:
+        (output,) = multi.store([prompt], tokens=8)
+    assert output.tokens == plain and new["saved_pages"] == 4
+    with multi.counted() as new:
+        (output,) = multi.ask([prompt])
+    assert (output.tokens, output.cached) == (plain, 128)
+    assert new["loaded_pages"] == 4 and new["saved_pages"] == 0
+    assert not [name for name in new if name.startswith("exceptions")]
+    multi.assert_nothing_held()
+
+
+def test_a_damaged_page_is_computed_again(multi, fresh_prompt):
+    prompt = fresh_prompt()
+    (plain,) = multi.plain([prompt])
+    multi.store([prompt])
+    multi.spoil(prompt, 2)
+    with multi.counted() as new:
+        (output,) = multi.ask([prompt])
+    assert output.tokens == plain and new["failed_loads:mismatch"] == 1
+    multi.assert_nothing_held()
+
+
+def test_what_another_child_loads_inside_a_step_is_stored_after_it(multi, fresh_prompt):
+    """Its load may fail unknown to us until the step is over."""
+    prompt = fresh_prompt()
+    (plain,) = multi.plain([prompt])  # ExampleConnector has it in its files from here on
+    multi.store([prompt])
+    pages = multi.stored(prompt)
+    assert multi.remove(prompt) == 4
+    with multi.counted() as new:
+        (output,) = multi.store([prompt], tokens=1, orlop="no_load")
+    assert output.cached == 128 and new["saved_pages"] == 0  # over with its one step
+    with multi.counted() as new:
+        (output,) = multi.store([prompt], tokens=8, orlop="no_load")
+    assert (output.tokens, output.cached) == (plain, 128) and new["saved_pages"] == 4
+    assert multi.stored(prompt) == pages
+    multi.assert_nothing_held()
+
+
+def test_counts_of_all_children_reach_the_engines_metrics(multi, fresh_prompt):
+    prompt = fresh_prompt()
+    multi.store([prompt])
+    multi.ask([prompt])
+    metrics = multi.metrics()
+    assert metrics["vllm:orlop_loaded_pages", ""] >= 4
+    assert metrics["vllm:orlop_lookups", "hit"] >= 1

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks that hold the same heads, and ranks that hold different layers: one engine each."""
+
+import contextlib
+
+from answers import BLOCK
+from conftest import prompt_of
+from node import NodeProcess
+from remote import RemoteEngine
+
+_CORES = {"VLLM_CPU_OMP_THREADS_BIND": "0|1"}
+_PROMPT = prompt_of(11)
+
+
+@contextlib.contextmanager
+def running(model, folder, **arguments):
+    node = NodeProcess(str(folder / "orlop.sock"))
+    engine = None
+    try:
+        engine = RemoteEngine("ranks.RanksEngine", model,
+                              {"socket": node.socket, "save_deadline": "2"}, environment=_CORES,
+                              **arguments)
+        engine.wait_ready()
+        yield engine
+    finally:
+        if engine is not None:
+            engine.close()
+        node.close()
+
+
+def test_heads_that_two_ranks_hold_are_stored_once(model, tmp_path):
+    from tiny_model import make_llama
+
+    one_head = make_llama(model.parent / "tiny-llama-1-head", kv_heads=1)
+    with running(one_head, tmp_path, tensor_parallel_size=2) as ranks:
+        (plain,) = ranks.plain([_PROMPT])
+        before = ranks.counts_by_rank()
+        (output,) = ranks.store([_PROMPT], tokens=8)
+        saved = [after.get("saved_pages", 0) - one.get("saved_pages", 0)
+                 for one, after in zip(before, ranks.counts_by_rank(), strict=True)]
+        assert (output.tokens, output.cached) == (plain, 0) and saved == [4, 0]
+        assert [len(one) for one in ranks.stored(_PROMPT)] == [4]
+        computed = ranks.pages()
+        assert computed[0] == computed[1] and len(set(computed[0])) > 4  # or sharing would be wrong
+        with ranks.counted() as new:
+            (output,) = ranks.ask([_PROMPT])
+        assert (output.tokens, output.cached) == (plain, 128) and new["loaded_pages"] == 8
+        ranks.forget()
+        ranks.spoil(_PROMPT, 2, 0)
+        with ranks.counted() as new:
+            (output,) = ranks.ask([_PROMPT])
+        assert output.tokens == plain and new["failed_pages"] == 4
+        ranks.assert_nothing_held()
+
+
+def test_two_stages_of_a_pipeline(model, tmp_path):
+    with running(model, tmp_path, pipeline_parallel_size=2) as ranks:
+        prompts = [prompt_of(seed) for seed in (11, 12, 13)]
+        plain = ranks.plain(prompts, 20)
+        with ranks.counted() as new:
+            outputs = ranks.store(prompts, tokens=20)
+        assert [one.tokens for one in outputs] == plain and new["saved_pages"] == 3 * 2 * 5
+        with ranks.counted() as new:
+            outputs = ranks.ask(prompts, tokens=20)
+        assert [one.tokens for one in outputs] == plain
+        assert [one.cached for one in outputs] == [128] * 3 and new["loaded_pages"] == 3 * 2 * 4
+        ranks.forget()
+        ranks.spoil(prompts[0], 1, 0)
+        ranks.remove(prompts[1], 2, 1)
+        outputs = ranks.ask(prompts, tokens=20)
+        assert [one.tokens for one in outputs] == plain
+        assert outputs[1].cached == 2 * BLOCK and outputs[2].cached == 128
+        ranks.assert_nothing_held()

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine takes its cache's memory away for a while (vLLM 0.33): the hooks, on the engine of 0.32."""
+
+import threading
+
+import pytest
+
+
+def threads() -> list[str]:
+    return sorted(one.name for one in threading.enumerate() if one.name in ("orlop-load", "orlop-save"))
+
+
+@pytest.fixture
+def stored(engine, fresh_prompt):
+    prompt = fresh_prompt()
+    (plain,) = engine.plain([prompt])
+    engine.store([prompt])
+    return prompt, plain
+
+
+def test_asleep_nothing_touches_the_pages_and_every_load_is_a_miss(engine, stored):
+    prompt, plain = stored
+    before = threads()
+    engine.worker.unregister_kv_caches()
+    try:
+        assert threads() == [] and engine.worker._worker.store.pages == []
+        with engine.counted() as new:
+            (output,) = engine.ask([prompt])
+        assert output.tokens == plain and output.finish == "length"
+        assert new["failed_loads:asleep"] == 1 and new["loaded_pages"] == 0
+    finally:
+        engine.worker.restore_kv_caches()
+    assert threads() == before
+    engine.forget()
+    engine.forget_failures()
+    with engine.counted() as new:
+        (output,) = engine.ask([prompt])
+    assert (output.tokens, output.cached) == (plain, 128) and new["loaded_pages"] == 4
+    engine.assert_nothing_held()
+
+
+def test_a_load_under_way_when_the_memory_goes_is_answered(engine, stored, monkeypatch):
+    prompt, plain = stored
+    loader, begun, gate = engine.worker._worker._loader, threading.Event(), threading.Event()
+    load = loader._load
+
+    def waiting(*arguments):
+        begun.set()
+        assert gate.wait(60)
+        return load(*arguments)
+
+    monkeypatch.setattr(loader, "_load", waiting)
+    engine.add("a", prompt, tokens=8)
+    while not begun.is_set():
+        engine.step()
+    going = threading.Thread(target=engine.worker.unregister_kv_caches)
+    going.start()
+    gate.set()
+    going.join(60)
+    assert not going.is_alive() and threads() == []
+    engine.worker.restore_kv_caches()
+    assert engine.run_out() == {"a": plain}
+    engine.assert_nothing_held()
+
+
+def test_restore_without_a_sleep_changes_nothing(engine, stored):
+    prompt, plain = stored
+    before = threads()
+    engine.worker.restore_kv_caches()
+    assert threads() == before
+    (output,) = engine.ask([prompt])
+    assert (output.tokens, output.cached) == (plain, 128)
+    engine.assert_nothing_held()
+
+
+def test_the_other_sides_hooks_do_nothing(engine):
+    engine.offers.unregister_kv_caches()
+    engine.offers.restore_kv_caches()
+    assert type(engine.offers).supports_sleep_mode(None) is True
