@@ -136,18 +136,18 @@ class Finder:
               longest: int) -> list[list[bytes]]:
         """Of each rank, per group. What the engine has itself counts as there: it would not have it
         if a group lacked what it needs to go on."""
-        ranks: list[list[bytes]] = [[] for _ in namespaces[0]]
+        groups: list[list[bytes]] = []
         for i, group in enumerate(self._groups):
             first, end = local // group.page_tokens, longest // group.page_tokens
             if isinstance(group, Prefix):
-                for hits in ranks:
-                    hits.append(b"\1" * end)
+                groups.append([b"\1" * end])  # they are pinned
                 continue
             packed, keys = pages.packed(i, first, end)
-            for hits, namespace in zip(ranks, namespaces[i], strict=True):
-                mask = self._client.exists(namespace, packed).mask
-                hits.append(b"\1" * first + self._failed[i].without(keys, mask))
-        return ranks
+            groups.append([b"\1" * first + self._failed[i].without(
+                keys, self._client.exists(namespace, packed).mask) for namespace in namespaces[i]])
+        # Ranks that hold the same share a namespace, which may be in one group only.
+        return [[ranks[min(rank, len(ranks) - 1)] for ranks in groups]
+                for rank in range(max(map(len, groups)))]
 
     def _pin_rest(self, pages: RequestPages, namespaces: Sequence[Sequence[orlop.Namespace]],
                   local: int, boundary: int, pins: list[Pin]) -> Reason:

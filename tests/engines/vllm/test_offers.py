@@ -122,6 +122,18 @@ def test_a_model_of_nothing_but_windows_needs_no_prefix(client):
     assert store.find() == (256, {0: (6, 2)})
 
 
+def test_ranks_may_share_the_namespace_of_one_group(client):
+    store = Store(client, [Prefix(32), Window(32, 63), Window(32, 63)], ranks=2)
+    del store.spaces[2][1]
+    for group, spaces in enumerate(store.spaces):
+        for rank in range(len(spaces)):
+            store.put(group, rank, range(10))
+    assert store.find() == (320, {0: (0, 10), 1: (8, 2), 2: (8, 2)})
+    store.remove(1, 1, 9)
+    store.remove(2, 0, 8)
+    assert store.find() == (256, {0: (0, 8), 1: (6, 2), 2: (6, 2)})
+
+
 def test_a_page_that_failed_shortens_what_is_offered(client):
     store = Store(client, FULL_AND_WINDOW)
     for group in (0, 1):
