@@ -14,6 +14,7 @@
 #include "cli/doctor_node.h"
 #include "cli/doctor_round_trip.h"
 #include "cli/doctor_traffic.h"
+#include "cli/doctor_vllm.h"
 #include "cli/json_parts.h"
 #include "cli/node_target.h"
 #include "cli/report.h"
@@ -84,6 +85,20 @@ ExitCode run(const Arguments& arguments) {
   return worst(examination.sections) == Verdict::kFailure ? ExitCode::kBad : ExitCode::kOk;
 }
 
+// Returns the subcommand, whose action is the one when it was asked for.
+const CLI::App* add_vllm(CLI::App& doctor, Action& chosen) {
+  auto what = std::make_shared<VllmDoctor>();
+  CLI::App* command =
+      doctor.add_subcommand("vllm", "Why vLLM takes little or nothing from the node, in words");
+  command->add_option("--python", what->python,
+                      "the engine's Python; default: $ORLOP_PYTHON, else python3");
+  command->add_option("--metrics", what->metrics, "of a running vllm serve: http://HOST:PORT");
+  add_socket_option(*command, what->socket);
+  command->add_flag("--json", what->json, "one JSON object");
+  command->callback([what, &chosen] { chosen = [what] { return become_vllm_doctor(*what); }; });
+  return command;
+}
+
 }  // namespace
 
 void register_doctor(CLI::App& app, Action& chosen) {
@@ -94,7 +109,10 @@ void register_doctor(CLI::App& app, Action& chosen) {
   command->add_option("--descriptor", arguments->descriptor,
                       "a namespace descriptor as JSON: does the node know it, else what differs");
   command->add_flag("--json", arguments->json, "one JSON object");
-  command->callback([arguments, &chosen] { chosen = [arguments] { return run(*arguments); }; });
+  const CLI::App* vllm = add_vllm(*command, chosen);
+  command->callback([arguments, vllm, &chosen] {
+    if (!vllm->parsed()) chosen = [arguments] { return run(*arguments); };
+  });
 }
 
 }  // namespace orlop::cli
