@@ -44,7 +44,7 @@ def main() -> int:
     except KeyboardInterrupt:
         print("interrupted; everything that was started is stopped", file=sys.stderr)
         return 130
-    except ServerFailed as error:
+    except (ServerFailed, OSError) as error:  # OSError: no answer in time
         print(f"demo: {error}", file=sys.stderr)
         return 1
 
