@@ -106,7 +106,7 @@ def ranks_of_a_head(config: Any, kv_cache_config: Any) -> int:
             or any(group.kv_cache_spec.num_kv_heads != 1
                    for group in kv_cache_config.kv_cache_groups)):
         return 1
-    return ranks // heads
+    return int(ranks // heads)
 
 
 def engine_hashes_are_keys(config: Any) -> bool:
