@@ -6,6 +6,7 @@ Exit status 0 only if every bar holds. Runs in the engine's Python (./dev bench 
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +62,8 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
+    # So that the node and the engines end with us.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     options = arguments()
     here = machine()
     try:

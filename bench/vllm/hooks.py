@@ -55,7 +55,7 @@ def configuration(socket: str) -> Any:
         kv_connector="OrlopConnector", kv_role="kv_both", kv_load_failure_policy="recompute",
         kv_connector_extra_config={"socket": socket, "weights": "bench"})
     return SimpleNamespace(
-        kv_transfer_config=transfer, speculative_config=None,
+        kv_transfer_config=transfer, kv_events_config=None, speculative_config=None,
         model_config=SimpleNamespace(runner_type="generate"),
         cache_config=SimpleNamespace(block_size=BLOCK, prefix_caching_hash_algo="sha256"),
         parallel_config=SimpleNamespace(world_size=1),
