@@ -112,9 +112,14 @@ class VllmServer:
     def forget(self, *, connector: bool = False) -> None:
         """Empties the engine's own prefix cache, and the store if asked to. Needs the environment
         VLLM_SERVER_DEV_MODE=1."""
-        query = "?reset_connector=true" if connector else ""
-        connection, _ = self._request("POST", f"/reset_prefix_cache{query}")
-        connection.close()
+        query = "?reset_external=true" if connector else ""
+
+        def is_reset() -> bool:  # not while a request that has been answered still holds blocks
+            connection, response = self._request("POST", f"/reset_prefix_cache{query}")
+            with connection:
+                return bool(json.loads(response.read())["success"])
+
+        self.until(is_reset, _ANSWER_SECONDS, "the prefix cache was not reset")
 
     def metrics_page(self) -> str:
         connection, response = self._request("GET", "/metrics")
