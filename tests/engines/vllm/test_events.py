@@ -72,7 +72,7 @@ def test_reset_with_the_connector_clears_twice_and_what_is_stored_again_is_told(
     served.vllm.forget()
     assert clears() - count == 1  # vLLM's own
     served.vllm.forget(connector=True)
-    assert clears() - count == 3  # and the store's
+    assert clears() - count >= 3  # and the store's; more when it had to be asked again
     seen = len(served.told)
     served.vllm.ask(prompt, 1)
     again = served.until_told(lambda told: of_prompt(told[seen:], prompt, "CPU"))
