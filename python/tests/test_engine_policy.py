@@ -128,6 +128,16 @@ def test_failed_keys_that_fail_again_wait_again(clock):
     assert failed.usable([b"a", b"b"]) == 2
 
 
+def test_failed_keys_are_taken_out_of_what_is_present_and_nothing_is_added(clock):
+    failed, keys = FailedKeys(clock), [b"a", b"b", b"c"]
+    assert failed.without(keys, b"\1\0\1") == b"\1\0\1"
+    failed.add(b"b")
+    failed.add(b"c")
+    assert failed.without(keys, b"\1\0\1") == b"\1\0\0"
+    clock.now += 30.1
+    assert failed.without(keys, b"\1\0\1") == b"\1\0\1"
+
+
 def test_failed_keys_have_a_limit(clock):
     failed = FailedKeys(clock, limit=3)
     for key in (b"a", b"b", b"c", b"d"):
