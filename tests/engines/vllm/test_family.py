@@ -89,7 +89,7 @@ def test_ranks_that_do_not_all_take_part_are_no_family(client):
 
 def test_ranks_with_the_same_heads_have_one_namespace(running, client):
     family = Family(client, lambda: "files")
-    family.tell([RANK, {**RANK, "tp_rank": 2}, RANK, {**RANK, "tp_rank": 2}], 4)
+    family.tell([{**RANK, "tp_size": 4, "tp_rank": first} for first in (0, 0, 2, 2)], 4)
     family.close()
     assert client.wait_ready(60) and len(family.namespaces) == 2
 
