@@ -74,6 +74,7 @@ class Finder:
         self._client = client
         self._groups = list(groups)
         self._failed = [FailedKeys(time.monotonic) for _ in groups]
+        self._whole = are_whole(groups)
         self.alignment = alignment(groups)  #: tokens; of every offer and of what the engine has
 
     def remember_failed(self, group: int, key: bytes) -> None:
@@ -91,12 +92,16 @@ class Finder:
             for pin in pins:
                 longest = self._shortened(longest, pin)
             boundary = 0
-            if reason is Reason.HIT:
+            if reason is Reason.HIT and not self._whole:
+                boundary = longest  # every length of pages that are pinned is legal
+            elif reason is Reason.HIT:
                 boundary = longest_boundary(
                     self._groups, self._hits(pages, namespaces, local, longest), longest)
             if boundary <= local:
                 self.cancel(pins)
                 return None, Reason.NOT_FOUND if reason is Reason.HIT else reason
+            if not self._whole:
+                return Offer(local, boundary - local, pins), Reason.HIT
             for pin in pins:
                 pin.keys = pin.keys[:boundary // self._groups[pin.group].page_tokens - pin.first]
             reason = self._pin_rest(pages, namespaces, local, boundary, pins)
@@ -126,7 +131,9 @@ class Finder:
                 packed, keys = _pack(keys[:usable]), keys[:usable]
             pin = Pin(i, first, keys, self._pin(namespaces[i], packed))
             pins.append(pin)
-            pin.keys = keys[:pin.handle.result.transferable_len]
+            there = pin.handle.result.transferable_len
+            if there < len(keys):
+                pin.keys = keys[:there]
             longest = self._shortened(longest, pin)
             if longest <= local:
                 return reasons.of_miss(pin.handle.result.reason)

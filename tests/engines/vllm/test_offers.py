@@ -80,6 +80,15 @@ class Store:
         assert (stats.open_handles, stats.open_read_plans, stats.pinned_bytes) == (0, 0, 0)
 
 
+def test_full_attention_alone_goes_on_from_every_page(client):
+    store = Store(client, [Prefix(32)], ranks=2)
+    store.put(0, 0, range(10))
+    assert store.find() is Reason.NOT_FOUND
+    store.put(0, 1, range(7))
+    assert store.find() == (224, {0: (0, 7)})
+    assert store.find(local=64, longest=192) == (128, {0: (2, 4)})
+
+
 def test_a_window_needs_only_its_last_pages(client):
     store = Store(client, FULL_AND_WINDOW)
     store.put(0, 0, range(10))
