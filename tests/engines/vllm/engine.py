@@ -151,10 +151,9 @@ class Engine(Counting):
 
     def drafts(self) -> tuple[int, int]:
         """(drafted, accepted) tokens of speculative decoding so far."""
-        counts = {one.name: one.value for one in self.llm.get_metrics()
-                  if one.name.startswith("vllm:spec_decode")}
-        return (int(counts.get("vllm:spec_decode_num_draft_tokens", 0)),
-                int(counts.get("vllm:spec_decode_num_accepted_tokens", 0)))
+        names = ("vllm:spec_decode_num_draft_tokens", "vllm:spec_decode_num_accepted_tokens")
+        counts = {one.name: int(one.value) for one in self.llm.get_metrics() if one.name in names}
+        return counts.get(names[0], 0), counts.get(names[1], 0)
 
     def keys_of(self, prompt: list[int]) -> list[bytes]:
         """Of the prompt's full blocks, as the connector computes them."""

@@ -49,20 +49,20 @@ def test_one_child_saves_and_the_other_loads_it(multi, fresh_prompt):
 
 def test_a_damaged_page_is_computed_again(multi, fresh_prompt):
     prompt = fresh_prompt()
-    (plain,) = multi.plain([prompt])
-    multi.store([prompt])
+    (cold,) = multi.store([prompt], tokens=8)
+    assert cold.cached == 0
     multi.spoil(prompt, 2)
     with multi.counted() as new:
         (output,) = multi.ask([prompt])
-    assert output.tokens == plain and new["failed_loads:mismatch"] == 1
+    assert output.tokens == cold.tokens and new["failed_loads:mismatch"] == 1
     multi.assert_nothing_held()
 
 
 def test_what_another_child_loads_inside_a_step_is_stored_after_it(multi, fresh_prompt):
     """Its load may fail unknown to us until the step is over."""
     prompt = fresh_prompt()
-    (plain,) = multi.plain([prompt])  # ExampleConnector has it in its files from here on
-    multi.store([prompt])
+    (cold,) = multi.store([prompt], tokens=8)  # ExampleConnector has it in its files from here on
+    assert cold.cached == 0
     pages = multi.stored(prompt)
     assert multi.remove(prompt) == 4
     with multi.counted() as new:
@@ -70,7 +70,7 @@ def test_what_another_child_loads_inside_a_step_is_stored_after_it(multi, fresh_
     assert output.cached == 128 and new["saved_pages"] == 0  # over with its one step
     with multi.counted() as new:
         (output,) = multi.store([prompt], tokens=8, orlop="no_load")
-    assert (output.tokens, output.cached) == (plain, 128) and new["saved_pages"] == 4
+    assert (output.tokens, output.cached) == (cold.tokens, 128) and new["saved_pages"] == 4
     assert multi.stored(prompt) == pages
     multi.assert_nothing_held()
 
