@@ -67,7 +67,8 @@ def main() -> int:
     options = arguments()
     here = machine()
     try:
-        measured = measure(options.groups, options.model or str(make_smollm2()), rows.QUICK if options.quick else rows.FULL)
+        model = options.model or str(make_smollm2())
+        measured = measure(options.groups, model, rows.QUICK if options.quick else rows.FULL)
     except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
         say(str(error))
         return 2

@@ -17,6 +17,7 @@ NAMES = {
     "saved_bytes": "bytes stored",
     "dropped_pages": "pages not stored, by reason",
     "refused": "parts of the adapter that are off, by reason",
+    "not_understood": "requests that asked the adapter for something that there is not",
     "exceptions": "errors of the adapter, by hook",
     "hook_seconds": "time inside the engine's hooks",
     "thread_seconds": "processor time of the adapter's threads",

@@ -224,12 +224,13 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
     def has_pending_push_work(self) -> bool:
         # vLLM publishes events with its steps: an engine that would rest takes a few more.
         told = self._scheduler.events if self._scheduler is not None else None
-        return told is not None and told.are_pending()
+        return told is not None and self._guard.run(
+            "has_pending_push_work", told.are_pending, lambda: False)
 
     def reset_cache(self) -> bool | None:
         if (side := self._scheduler) is None:
             return True  # nothing was ever offered, and nothing will be
-        return self._guard.run("reset_cache", side.renew, lambda: False)
+        return self._guard.run("reset_cache", side.renew, side.renew_in_doubt)
 
     # ---- worker -----------------------------------------------------------------------------------
 

@@ -77,11 +77,7 @@ class Family:
         """After a weight update: forgets every page of the family and leaves its namespaces, because
         what their name says is no longer so, and what is still to be read of the weights' files even
         less. False: no node confirmed; nothing is offered or stored until a later call is."""
-        with self._lock:
-            known, self._known = self._known, None
-            self._updates += 1
-        if known is not None:
-            self._outdated = [ranks[0] for ranks in known[1]]
+        self.leave()
         if not self._groups:
             return False
         revision = f"updated:{self._instance}:{self._updates % _UPDATED_NAMES}"
@@ -97,6 +93,14 @@ class Family:
         self._outdated, self.problem = [], None
         self._known = (revision, fresh)
         return True
+
+    def leave(self) -> None:
+        """Nothing is offered or stored until renew() has flushed what is left here."""
+        with self._lock:
+            known, self._known = self._known, None
+            self._updates += 1
+        if known is not None:
+            self._outdated = [ranks[0] for ranks in known[1]]
 
     def close(self) -> None:
         if self._thread is not None:

@@ -21,6 +21,7 @@ _MOST_WAITING = 1024  # orders; one a request and step
 _PART = 32  # pages of one put: what is lost when its blocks are needed
 _MOST_UNANSWERED = 64  # commits
 _FLUSH_SECONDS = 10.0
+_FIRST_LOOK, _LAST_LOOK = 0.001, 0.032  # seconds between two looks for answers, doubled in between
 
 
 class _Job:
@@ -84,11 +85,13 @@ class Saver:
         self._thread.join(_FLUSH_SECONDS)
 
     def _work(self) -> None:
+        pause = _FIRST_LOOK
         while True:
             with self._change:
                 # Answers are looked at while there are any; there is no event for them here.
                 self._change.wait_for(lambda: self._jobs or self._stopping,
-                                      0.002 if self._unanswered else None)
+                                      pause if self._unanswered else None)
+                pause = _FIRST_LOOK if self._jobs else min(2 * pause, _LAST_LOOK)
                 job = self._jobs[0] if self._jobs else None
                 if job is None and self._stopping:
                     return

@@ -54,7 +54,7 @@ class RequestState:
         self.offer: Offer | None = None
         self.failed = False
         self.told: Reason | None = None  # of the last look-up, counted once
-        self.may_load, self.may_save = _permissions(request)
+        self.may_load, self.may_save, self.misspelt = _permissions(request)
 
 
 class SchedulerSide:
@@ -76,6 +76,7 @@ class SchedulerSide:
         self._offered: dict[str, RequestState] = {}
         self._loading: dict[str, Loading] = {}
         self._orders: list[LoadOrder] = []  # of this step
+        self._told_misspelt = False
         self.events: StoreEvents | None = None  #: told of complete pages; closed with this object
 
     # ---- looking up -------------------------------------------------------------------------------
@@ -239,12 +240,11 @@ class SchedulerSide:
         if (groups is None or not self._options.saves or not state.may_save
                 or not self._client.ready or _is_unsupported(state.request)):
             return []
-        orders = (self._save(state, i, namespaces, computed, scheduled)
-                  for i, namespaces in enumerate(groups))
-        return [order for order in orders if order is not None]
+        return [order for i, namespaces in enumerate(groups)
+                for order in self._save(state, i, namespaces, computed, scheduled)]
 
     def _save(self, state: RequestState, group: int, namespaces: list[orlop.Namespace],
-              computed: int, scheduled: int) -> SaveOrder | None:
+              computed: int, scheduled: int) -> list[SaveOrder]:
         size, table = self._groups[group].page_tokens, state.blocks[group]
         # Blocks that left the window before this step may hold another request's tokens by now.
         first = max(state.saved[group], self._groups[group].pages(computed).start)
@@ -254,7 +254,7 @@ class SchedulerSide:
         if self._options.save == "prompt":
             end = min(end, state.request.num_prompt_tokens // size)
         if end <= first:
-            return None
+            return []
         late = sum(block != 0 for block in table[state.saved[group]:first])
         if late:
             self._counters.add("dropped_pages", late, reason=Reason.OVERWRITTEN)
@@ -266,11 +266,17 @@ class SchedulerSide:
         wanted = [i for i in range(len(keys)) if not all(mask[i] for mask in there)
                   and table[first + i] != 0]  # block 0 is the engine's null block
         self._counters.add("present_pages", len(keys) - len(wanted))
-        if not wanted:
-            return None
-        before = first + wanted[0] - 1
-        parent = state.pages.of(group, before, before + 1)[0] if before >= 0 else None
-        return SaveOrder([keys[i] for i in wanted], [table[first + i] for i in wanted], parent, group)
+        # The next step may reuse at once what leaves the window with this one, which ends the order that
+        # it is in: what stays has one of its own, and goes first.
+        leaving = self._groups[group].pages(computed + scheduled).start - first
+        orders = []
+        for part in ([i for i in wanted if i >= leaving], [i for i in wanted if i < leaving]):
+            if part:
+                before = first + part[0] - 1
+                parent = state.pages.of(group, before, before + 1)[0] if before >= 0 else None
+                orders.append(SaveOrder([keys[i] for i in part], [table[first + i] for i in part],
+                                        parent, group))
+        return orders
 
     # ---- afterwards -------------------------------------------------------------------------------
 
@@ -340,6 +346,13 @@ class SchedulerSide:
             state.may_load = state.may_save = False
         return self._family.renew()
 
+    def renew_in_doubt(self) -> bool:
+        """renew() failed: nothing of before is offered, and nothing stored, until a later one is done."""
+        self._family.leave()
+        for state in self._requests.values():
+            state.may_load = state.may_save = False
+        return False
+
     def close(self) -> None:
         for state in self._requests.values():
             self._drop_offer(state)
@@ -363,7 +376,16 @@ class SchedulerSide:
             pages = RequestPages(keys, self._groups, self._hash_tokens)
             state = RequestState(request, pages, len(self._groups))
             self._requests[request.request_id] = state
+            if state.misspelt:
+                self._tell_misspelt(request)
         return state
+
+    def _tell_misspelt(self, request: Any) -> None:
+        self._counters.add("not_understood")
+        if not self._told_misspelt:
+            self._told_misspelt = True
+            _LOG.warning('orlop: a request has kv_transfer_params {"orlop": %.60r}; give no_load, no_save or '
+                         "both with a comma; told once, counted in not_understood", request.kv_transfer_params["orlop"])
 
     def _drop_offer(self, state: RequestState) -> None:
         offer, state.offer = state.offer, None
@@ -389,10 +411,10 @@ def _is_unsupported(request: Any) -> bool:
     return request.prompt_embeds is not None or bool(getattr(request, "resumable", False))
 
 
-def _permissions(request: Any) -> tuple[bool, bool]:
-    """(may load, may save), from the request's kv_transfer_params {"orlop": "no_load,no_save"}."""
+def _permissions(request: Any) -> tuple[bool, bool, bool]:
+    """(may load, may save, more was asked than these), from the request's kv_transfer_params
+    {"orlop": "no_load,no_save"}."""
     asked = (request.kv_transfer_params or {}).get("orlop")
     words = {word.strip() for word in asked.split(",")} if isinstance(asked, str) else set()
-    if asked is not None and not (words and words <= {"no_load", "no_save"}):
-        _LOG.debug("kv_transfer_params orlop is %.60r; give no_load, no_save or both", asked)
-    return "no_load" not in words, "no_save" not in words
+    misspelt = asked is not None and not (words and words <= {"no_load", "no_save"})
+    return "no_load" not in words, "no_save" not in words, misspelt

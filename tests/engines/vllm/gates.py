@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Copies of pages that stop where a test wants them to, so that something can happen meanwhile."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from orlop.engine.pages import PageRanges
+
+
+class Gate:
+    """Holds the copy of page number `at` of a plan, once, until it is opened. A page: (plan, index)."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, method: str, at: int) -> None:
+        self.reached = threading.Event()
+        self._open = threading.Event()
+        copy = getattr(PageRanges, method)
+
+        def held(pages: PageRanges, plan: Any, index: int, page: int) -> Any:
+            if index == at and not self._open.is_set():
+                self.reached.set()
+                assert self._open.wait(120), "nobody opened the gate"
+            return copy(pages, plan, index, page)
+
+        patch.setattr(PageRanges, method, held)
+
+    def open(self) -> None:
+        self._open.set()
