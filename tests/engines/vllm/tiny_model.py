@@ -11,7 +11,13 @@ from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import (
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedTokenizerFast,
+)
 
 WORDS = 1024
 
@@ -32,6 +38,27 @@ def make_llama(folder: Path, seed: int = 0, kv_heads: int = 2) -> Path:
         # Wide, so that the next token depends sharply on the prompt: one wrong byte shows.
         initializer_range=0.3)
     LlamaForCausalLM(shape).float().save_pretrained(folder, safe_serialization=True)
+    (folder / "complete").touch()
+    return folder
+
+
+def make_gemma(folder: Path, seed: int = 0) -> Path:
+    """4 layers in turn with a sliding window of 64 tokens and with full attention: two cache groups."""
+    if (folder / "complete").exists():
+        return folder
+    folder.mkdir(parents=True, exist_ok=True)
+    _tokenizer().save_pretrained(folder)
+    torch.manual_seed(seed)
+    shape = Gemma3TextConfig(
+        vocab_size=WORDS, hidden_size=128, intermediate_size=256, num_hidden_layers=4,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=32, max_position_embeddings=2048,
+        sliding_window=64, layer_types=["sliding_attention", "full_attention"] * 2,
+        query_pre_attn_scalar=32, bos_token_id=1, eos_token_id=2, torch_dtype="float32",
+        tie_word_embeddings=False, initializer_range=0.3)
+    model = Gemma3ForCausalLM(shape).float()
+    # Else the last token alone decides, and wrong pages do not show.
+    model.model.embed_tokens.weight.data.mul_(0.02)
+    model.save_pretrained(folder, safe_serialization=True)
     (folder / "complete").touch()
     return folder
 
