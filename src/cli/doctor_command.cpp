@@ -85,8 +85,9 @@ ExitCode run(const Arguments& arguments) {
   return worst(examination.sections) == Verdict::kFailure ? ExitCode::kBad : ExitCode::kOk;
 }
 
-// Returns the subcommand, whose action is the one when it was asked for.
-const CLI::App* add_vllm(CLI::App& doctor, Action& chosen) {
+// Returns the subcommand, whose action is the one when it was asked for. own: options of the doctor
+// itself, which may stand before the subcommand.
+const CLI::App* add_vllm(CLI::App& doctor, const std::shared_ptr<Arguments>& own, Action& chosen) {
   auto what = std::make_shared<VllmDoctor>();
   CLI::App* command =
       doctor.add_subcommand("vllm", "Why vLLM takes little or nothing from the node, in words");
@@ -95,7 +96,11 @@ const CLI::App* add_vllm(CLI::App& doctor, Action& chosen) {
   command->add_option("--metrics", what->metrics, "of a running vllm serve: http://HOST:PORT");
   add_socket_option(*command, what->socket);
   command->add_flag("--json", what->json, "one JSON object");
-  command->callback([what, &chosen] { chosen = [what] { return become_vllm_doctor(*what); }; });
+  command->callback([what, own, &chosen] {
+    if (what->socket.empty()) what->socket = own->socket;
+    what->json = what->json || own->json;
+    chosen = [what] { return become_vllm_doctor(*what); };
+  });
   return command;
 }
 
@@ -109,7 +114,7 @@ void register_doctor(CLI::App& app, Action& chosen) {
   command->add_option("--descriptor", arguments->descriptor,
                       "a namespace descriptor as JSON: does the node know it, else what differs");
   command->add_flag("--json", arguments->json, "one JSON object");
-  const CLI::App* vllm = add_vllm(*command, chosen);
+  const CLI::App* vllm = add_vllm(*command, arguments, chosen);
   command->callback([arguments, vllm, &chosen] {
     if (!vllm->parsed()) chosen = [arguments] { return run(*arguments); };
   });

@@ -233,6 +233,10 @@ def test_program_passes_options_on(tmp_path):
     assert done.returncode == 3, done
     checks = {one["name"]: one for one in json.loads(done.stdout)["checks"]}
     assert str(tmp_path) in checks["node"]["finding"] and "http://127.0.0.1:1" in checks["metrics"]["finding"]
+    before = subprocess.run([doctor.find("orlop"), "doctor", "--json", "--socket", str(tmp_path / "a.sock"), "vllm",
+                             "--python", sys.executable], text=True, stdout=subprocess.PIPE, check=False)
+    checks = {one["name"]: one for one in json.loads(before.stdout)["checks"]}
+    assert "a.sock" in checks["node"]["finding"]
     assert run_program(["--metrics", "nonsense"], ORLOP_PYTHON=sys.executable).returncode == 2
 
 
