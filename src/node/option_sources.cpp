@@ -20,14 +20,15 @@ namespace {
 constexpr std::string_view kPrefix = "ORLOP_";
 constexpr const char* kConfigVariable = "ORLOP_CONFIG";
 
-// Of the copy engine, which clients have as well; of ./dev, the benches and the tests. A star at
-// the end stands for anything.
+// Of the copy engine, which clients have as well; of `orlop doctor vllm`; of ./dev, the benches and
+// the tests. A star at the end stands for anything.
 constexpr std::array kForeign = {
     std::string_view("ORLOP_COPY"),          std::string_view("ORLOP_COPY_STREAM_BYTES"),
     std::string_view("ORLOP_JOBS"),          std::string_view("ORLOP_TRACES"),
     std::string_view("ORLOP_ATTACH_ROUNDS"), std::string_view("ORLOP_EXPLORE_*"),
     std::string_view("ORLOP_TIDY_*"),        std::string_view("ORLOP_TEST_*"),
-    std::string_view("ORLOP_GPU_TESTS"),     std::string_view("ORLOP_BENCH_*")};
+    std::string_view("ORLOP_GPU_TESTS"),     std::string_view("ORLOP_BENCH_*"),
+    std::string_view("ORLOP_PYTHON")};
 
 bool matches(std::string_view name, std::string_view pattern) {
   if (!pattern.ends_with('*')) return name == pattern;
