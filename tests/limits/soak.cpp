@@ -115,7 +115,8 @@ std::optional<pid_t> Soak::stand_at(PausePoint point) {
   if (provocation == Provocation::kFirstStart) return std::nullopt;  // a node's first second
   if (!matrix::prepare(host_, provocation)) return std::nullopt;
   const bool by_itself = provocation == Provocation::kNone;
-  // Whoever is asked may stand at the point before it is seen there, and the sample would wait for it.
+  // Whoever is asked may stand at the point before it is seen there, and the sample would wait for
+  // it.
   node_answers_ = false;
   host_.pauses().arm(point, by_itself ? static_cast<std::uint32_t>(rng_.uniform(kSkips)) : 0);
   matrix::provoke(host_, provocation);
