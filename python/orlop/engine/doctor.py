@@ -78,6 +78,7 @@ _DROPPED: dict[str, tuple[str, str]] = {
     "not_stored": ("the node did not take them",
                    "`orlop status` says why (outcomes): no space, quota, drained"),
     "tainted": ("they were computed in a step whose load failed", "see failed loads"),
+    "asleep": ("the engine had given its cache's memory away", "nothing is wrong: it slept"),
     "exception": ("the adapter failed", "please report the traceback in the engine's log"),
     "aborted": ("the engine ended", ""),
 }
@@ -90,6 +91,7 @@ _FAILED: dict[str, tuple[str, str]] = {
     "deadline": ("they waited longer than load_deadline", "raise load_deadline, or load fewer at a time"),
     "no_node": ("the node went away", "keep it running; its restarts are in `orlop status`"),
     "pin_limit": ("there was no room for pins", "fewer requests at a time, or a larger node"),
+    "asleep": ("the engine had given its cache's memory away", "nothing is wrong: it slept"),
     "exception": ("the adapter failed", "please report the traceback in the engine's log"),
 }
 
