@@ -12,6 +12,7 @@ NAMES = {
     "failed_loads": "loads of which at least one page failed, by reason",
     "failed_pages": "pages that the engine had to compute after all",
     "lookups": "look-ups, by reason of their end",
+    "pin_limited": "hits that the node's limits of pins cut short",
     "saved_pages": "pages stored",
     "present_pages": "pages that were stored already",
     "saved_bytes": "bytes stored",

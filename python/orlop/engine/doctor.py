@@ -113,6 +113,7 @@ def judge_counts(counts: Counts, asked_tokens: float, hit_tokens: float) -> list
     checks.append(Check("hits", "fail" if not hit_tokens else "warn" if low else "ok", words, "", 1e9,
                         figures))
     checks += _judge_lookups(lookups, low)
+    checks += _judge_limits(counts)
     checks += _judge_saves(counts, low)
     checks += _judge_failed_loads(counts)
     return checks
@@ -147,6 +148,17 @@ def _judge_lookups(lookups: Mapping[str, float], low: bool) -> Iterable[Check]:
         words, remedy = _LOOKUPS.get(reason, (f"ended with {reason}", ""))
         yield Check(reason, "warn" if low else "ok", f"{number:,.0f} of {total:,.0f} look-ups {words}",
                     remedy, 1e6 * number / total, {"lookups": number, "all": total})
+
+
+def _judge_limits(counts: Counts) -> Iterable[Check]:
+    if number := counts.get("pin_limited", 0):
+        yield Check("pin_limited", "warn", f"{number:,.0f} hits were cut short: the node had no room for "
+                    "more pins", "give the node more memory, or raise client.max_pinned (a quarter of the "
+                    "memory for each client)", 1.2e6, {"hits": number})
+    if number := counts.get("not_understood", 0):
+        yield Check("not_understood", "warn", f"{number:,.0f} requests asked the adapter for something "
+                    "that there is not", "kv_transfer_params: \"no_load\", \"no_save\" or both with a comma",
+                    1.1e6, {"requests": number})
 
 
 def _judge_saves(counts: Counts, low: bool) -> Iterable[Check]:

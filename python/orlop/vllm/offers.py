@@ -30,6 +30,7 @@ class Pin:
     first: int
     keys: list[bytes]
     handle: orlop.GetHandle
+    limited: bool = False  # more may be there; the node has no room for its pins
 
 
 @dataclasses.dataclass
@@ -37,6 +38,7 @@ class Offer:
     local: int  #: tokens of the engine's own
     tokens: int  #: after them
     pins: list[Pin]
+    limited: bool = False  #: cut short by the node's limits of pins
 
     @property
     def pages(self) -> int:
@@ -101,7 +103,7 @@ class Finder:
                 self.cancel(pins)
                 return None, Reason.NOT_FOUND if reason is Reason.HIT else reason
             if not self._whole:
-                return Offer(local, boundary - local, pins), Reason.HIT
+                return self._offer(local, boundary, pins), Reason.HIT
             for pin in pins:
                 pin.keys = pin.keys[:boundary // self._groups[pin.group].page_tokens - pin.first]
             reason = self._pin_rest(pages, namespaces, local, boundary, pins)
@@ -111,7 +113,11 @@ class Finder:
         if reason is not Reason.HIT:
             self.cancel(pins)
             return None, reason
-        return Offer(local, boundary - local, pins), Reason.HIT
+        return self._offer(local, boundary, pins), Reason.HIT
+
+    @staticmethod
+    def _offer(local: int, boundary: int, pins: list[Pin]) -> Offer:
+        return Offer(local, boundary - local, pins, any(pin.limited for pin in pins))
 
     def cancel(self, pins: Sequence[Pin]) -> None:
         for pin in pins:
@@ -134,6 +140,7 @@ class Finder:
             there = pin.handle.result.transferable_len
             if there < len(keys):
                 pin.keys = keys[:there]
+                pin.limited = reasons.of_miss(pin.handle.result.reason) is Reason.PIN_LIMIT
             longest = self._shortened(longest, pin)
             if longest <= local:
                 return reasons.of_miss(pin.handle.result.reason)

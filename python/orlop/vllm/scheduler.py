@@ -94,6 +94,8 @@ class SchedulerSide:
         if reason is not state.told:
             state.told = reason
             self._counters.add("lookups", reason=reason)
+            if offer is not None and offer.limited:
+                self._counters.add("pin_limited")
             self._timeline.note(request.request_id, looked_up_at=None, local_tokens=local,
                                 reason=reason, offered_pages=offer.pages if offer else 0)
         if offer is None:

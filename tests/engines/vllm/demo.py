@@ -54,7 +54,7 @@ def _run(dtype: str) -> int:
     model = make_smollm2()
     with tempfile.TemporaryDirectory(prefix="orlop-demo-") as folder:
         place = os.path.join(folder, "orlop.sock")
-        node = NodeProcess(place, "512MiB")
+        node = NodeProcess(place, "1GiB")
         try:
             first = _first_server(model, place, dtype)
             second = _second_server(model, place, dtype, first["prompt"])

@@ -320,3 +320,26 @@ def test_a_failed_page_is_remembered_for_its_own_group(side):
     assert store.find() == (320, {0: (0, 10), 1: (8, 2)})  # of another Finder
     store.finder = side.side._finder
     assert store.find() == (288, {0: (0, 9), 1: (7, 2)})
+
+
+def test_a_hit_that_the_limit_of_pins_cuts_short_is_counted(tmp_path):
+    page = 2 << 20
+    node = NodeProcess(str(tmp_path / "orlop.sock"), "64MiB")
+    client = orlop.Client(socket=node.socket, name="limited")
+    try:
+        assert client.wait_ready(60)
+        store = Store(client, [Prefix(32)])
+        store.spaces = [[client.open_namespace({**RANK, "value_len": page, "model": "limited",
+                                                "component": "kv", "tp_rank": 0, "tp_size": 1})]]
+        for first in (0, 5):  # of puts, too, only so much may be open
+            keys = store.pages.of(0, first, first + 5)
+            assert client.put(store.spaces[0][0], keys, [bytes(page)] * 5) == [orlop.Outcome.STORED] * 5
+        offer, reason = store.finder.find(store.pages, store.spaces, 0, TOKENS)
+        assert reason is Reason.HIT and offer.limited and 4 <= offer.pages <= 8  # of 16 MiB
+        store.finder.cancel(offer.pins)
+        short, _ = store.finder.find(store.pages, store.spaces, 0, 3 * 32)
+        assert not short.limited and short.pages == 3
+        store.finder.cancel(short.pins)
+    finally:
+        client.close()
+        node.close()
