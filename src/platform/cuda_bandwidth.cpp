@@ -34,7 +34,7 @@ struct Functions {
   Status (*expel)(void*) = nullptr;
   Status (*to_device)(Address, const void*, std::size_t) = nullptr;
   Status (*from_device)(void*, Address, std::size_t) = nullptr;
-  Status (*error_text)(Status, const char**) = nullptr;
+  CudaErrorText error_text = nullptr;
 };
 
 bool load(void* library, Functions& f) {
@@ -56,9 +56,7 @@ bool load(void* library, Functions& f) {
 // True if it succeeded; else says so in `why`.
 bool succeeded(const Functions& f, const char* call, Status status, std::string& why) {
   if (status == 0) return true;
-  const char* text = nullptr;
-  if (f.error_text(status, &text) != 0 || text == nullptr) text = "unknown error";
-  why = std::string(call) + " failed: " + text + " (" + std::to_string(status) + ")";
+  why = cuda_failure(f.error_text, call, status);
   return false;
 }
 

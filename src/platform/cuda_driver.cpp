@@ -26,7 +26,7 @@ struct Functions {
   Status (*attribute)(int*, int, Device) = nullptr;
   Status (*memory)(std::size_t*, Device) = nullptr;
   Status (*pci)(char*, int, Device) = nullptr;
-  Status (*error_text)(Status, const char**) = nullptr;
+  CudaErrorText error_text = nullptr;
 };
 
 bool load(void* library, Functions& f) {
@@ -42,9 +42,7 @@ bool load(void* library, Functions& f) {
 }
 
 std::string failure(const Functions& f, const char* call, Status status) {
-  const char* text = nullptr;
-  if (f.error_text(status, &text) != 0 || text == nullptr) text = "unknown error";
-  return std::string(call) + " failed: " + text + " (" + std::to_string(status) + ")";
+  return cuda_failure(f.error_text, call, status);
 }
 
 // Empty, or what failed.
