@@ -69,6 +69,25 @@ def test_gap_divides_what_is_told(client: orlop.Client, ns: orlop.Namespace, wat
     assert told(watched.until(lambda all: len(all) == 3))[2] == (True, ["c"])
 
 
+def test_pages_around_one_that_was_there_are_no_neighbours(
+        client: orlop.Client, ns: orlop.Namespace, watched: Watched) -> None:
+    client.put(ns, [b"b"], [_BYTES])
+    watched.presence.note(pages_of(ns, "a", "b", "c"))
+    watched.until(bool)
+    client.put(ns, [b"a", b"c"], [_BYTES, _BYTES])
+    assert told(watched.until(lambda all: len(all) == 3)) == [(True, ["b"]), (True, ["a"]), (True, ["c"])]
+
+
+def test_pages_around_one_that_was_told_are_no_neighbours(
+        client: orlop.Client, ns: orlop.Namespace, watched: Watched) -> None:
+    for key in (b"a", b"b", b"c"):
+        client.put(ns, [key], [_BYTES])
+    watched.presence.note(pages_of(ns, "b"))
+    watched.until(bool)
+    watched.presence.note(pages_of(ns, "a", "b", "c"))
+    assert told(watched.until(lambda all: len(all) == 3))[1:] == [(True, ["a"]), (True, ["c"])]
+
+
 def test_page_of_two_ranks_is_there_when_both_have_it(
         client: orlop.Client, open_namespace: Callable[..., orlop.Namespace], watched: Watched) -> None:
     first = open_namespace(client, tp_rank=0, tp_size=2)

@@ -36,6 +36,9 @@ class Page:
         return id(self.namespaces[0]), self.key
 
 
+_Placed = tuple[int, Page]  # with its place in its note()
+
+
 @dataclasses.dataclass(frozen=True)
 class Change:
     pages: list[Page]  #: of one note(), in its order without gaps, or all that are gone
@@ -50,7 +53,7 @@ class Presence:
         self._client = client
         self._spent = spent
         self._change = threading.Condition()
-        self._waiting: list[tuple[float, list[Page]]] = []  # (given up at, pages)
+        self._waiting: list[tuple[float, list[_Placed]]] = []  # (given up at, pages)
         self._known: OrderedDict[tuple[int, bytes], Page] = OrderedDict()
         self._changes: list[Change] = []
         self._untaken = 0
@@ -62,7 +65,7 @@ class Presence:
     def note(self, pages: Sequence[Page]) -> None:
         """Neighbours, parents first, that are stored already or are about to be."""
         with self._change:
-            new = [page for page in pages if page.name not in self._known]
+            new = [(place, page) for place, page in enumerate(pages) if page.name not in self._known]
             room = MOST_WAITING - sum(len(one) for _, one in self._waiting)
             if new[:room]:
                 self._waiting.append((time.monotonic() + WAIT_SECONDS, new[:room]))
@@ -128,25 +131,26 @@ class Presence:
             waiting, epoch = list(self._waiting), self._epoch
         for entry in waiting:
             given_up_at, pages = entry
-            there = self._present(pages)
+            there = self._present([page for _, page in pages])
             expired = time.monotonic() >= given_up_at
             if there is None and not expired:
                 continue
-            runs, left = _runs(pages, there or [False] * len(pages))
+            there = there or [False] * len(pages)
+            found = [one for one, is_there in zip(pages, there, strict=True) if is_there]
+            left = [one for one, is_there in zip(pages, there, strict=True) if not is_there]
             with self._change:
                 if self._epoch != epoch:
                     return
-                for run in runs:
+                for run in _runs([one for one in found if one[1].name not in self._known]):
                     self._learn(run)
-                place = next(i for i, one in enumerate(self._waiting) if one is entry)
+                index = next(i for i, one in enumerate(self._waiting) if one is entry)
                 if left and not expired:
-                    self._waiting[place] = (given_up_at, left)
+                    self._waiting[index] = (given_up_at, left)
                 else:
-                    del self._waiting[place]
+                    del self._waiting[index]
 
-    def _learn(self, run: list[Page]) -> None:
-        new = [page for page in run if page.name not in self._known]
-        if not new or self._untaken + len(new) > MOST_CHANGES:
+    def _learn(self, new: list[Page]) -> None:
+        if self._untaken + len(new) > MOST_CHANGES:
             return
         for page in new:
             self._known[page.name] = page
@@ -193,16 +197,13 @@ class Presence:
         return [all(mask[i] for mask in masks) for i in range(len(pages))]
 
 
-def _runs(pages: list[Page], there: list[bool]) -> tuple[list[list[Page]], list[Page]]:
-    """(neighbours that are there, those that are not)."""
+def _runs(pages: list[_Placed]) -> list[list[Page]]:
+    """Neighbours together: what lies between others is not there yet, or was told before."""
     runs: list[list[Page]] = []
-    left, joined = [], False
-    for page, is_there in zip(pages, there, strict=True):
-        if not is_there:
-            left.append(page)
-        elif joined:
-            runs[-1].append(page)
-        else:
-            runs.append([page])
-        joined = is_there
-    return runs, left
+    following = -1
+    for place, page in pages:
+        if place != following:
+            runs.append([])
+        runs[-1].append(page)
+        following = place + 1
+    return runs
