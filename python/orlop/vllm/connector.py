@@ -80,7 +80,8 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
         self._scheduler = SchedulerSide(
             options, self._client, self._family, self._counters, contracts,
             identity.hash_tokens(self._kv_cache_config),
-            engine_hashes=identity.engine_hashes_are_keys(config))
+            engine_hashes=identity.engine_hashes_are_keys(config),
+            steps_in_flight=_steps_in_flight(config))
         if events.are_wanted(config):
             self._scheduler.events = events.StoreEvents(
                 self._client, self._counters, self._kv_cache_config.kv_cache_groups,
@@ -320,6 +321,12 @@ def _failures_are_known_in_time(config: Any) -> bool:
     a failure, would save what it computed from bad ones."""
     return (config.parallel_config.world_size == 1
             and not getattr(config.scheduler_config, "async_scheduling", False))
+
+
+def _steps_in_flight(config: Any) -> int:
+    # Older releases do not say it: a step of each stage, and one scheduled ahead.
+    return int(getattr(config, "max_concurrent_batches", 0)
+               or getattr(config.parallel_config, "pipeline_parallel_size", 1) + 1)
 
 
 def _rank(config: Any, kv_cache_config: Any) -> tuple[dict[str, int], bool]:

@@ -27,6 +27,9 @@ from orlop.vllm.offers import MOST_KEYS, Finder, Offer, RequestPages, are_whole
 
 _LOG = logging.getLogger("vllm.orlop")
 _Tables = Sequence[Sequence[int]]  # a request's blocks, per cache group; 0: the engine's null block
+# Of a request of a step: its name, tokens computed before, its blocks, and whether these are its whole
+# tables (it begins, or begins again) or were added to them.
+_Scheduled = tuple[str, int, _Tables, bool]
 
 
 @dataclasses.dataclass
@@ -59,8 +62,10 @@ class RequestState:
 
 class SchedulerSide:
     def __init__(self, options: Options, client: orlop.Client, family: Family, counters: Counters,
-                 groups: Sequence[Group], hash_tokens: int, *, engine_hashes: bool) -> None:
-        """groups: of the model's cache, in the engine's order. hash_tokens: of one key."""
+                 groups: Sequence[Group], hash_tokens: int, *, engine_hashes: bool,
+                 steps_in_flight: int = 1) -> None:
+        """groups: of the model's cache, in the engine's order. hash_tokens: of one key.
+        steps_in_flight: that the engine may have scheduled without knowing their outcome."""
         self._options = options
         self._client = client
         self._family = family
@@ -76,6 +81,9 @@ class SchedulerSide:
         self._offered: dict[str, RequestState] = {}
         self._loading: dict[str, Loading] = {}
         self._orders: list[LoadOrder] = []  # of this step
+        self._allocated: list[int] = []  # blocks that requests got in this step, to be written
+        self._steps_in_flight = steps_in_flight
+        self._unknown_steps = 0  # in which the outcome of another connector's load is not known yet
         self._told_misspelt = False
         self.events: StoreEvents | None = None  #: told of complete pages; closed with this object
 
@@ -144,6 +152,9 @@ class SchedulerSide:
         state = self._requests.get(request.request_id)
         if state is not None:
             state.blocks = [list(table) for table in tables]
+        # By whomever: another connector of vLLM's MultiConnector loads into what we get with 0 tokens.
+        for group, table in zip(self._groups, tables, strict=True):
+            self._allocated += table[self._local(request.request_id) // group.page_tokens:]
         if tokens == 0:
             return
         order, pages = self._order(request.request_id, state, tables, tokens)
@@ -204,13 +215,13 @@ class SchedulerSide:
         for offered in list(self._offered.values()):
             self._drop_offer(offered)
             self._counters.add("lookups", reason=Reason.NOT_TAKEN)
-        overwritten: list[int] = [block for order in self._orders for block in order.blocks]
+        scheduled = list(_scheduled(output, len(self._groups)))
+        overwritten, self._allocated = self._allocated, []
+        if getattr(output, "has_sync_kv_loads", False) and self._has_foreign_load(scheduled):
+            self._unknown_steps = self._steps_in_flight
+        wait, self._unknown_steps = self._unknown_steps > 0, max(0, self._unknown_steps - 1)
         saves: list[SaveOrder] = []
-        # Another connector's load runs inside this step, and may fail without our knowing it in time:
-        # what is computed on it is stored in the next step, if it still counts as computed then.
-        foreign = getattr(output, "has_sync_kv_loads", False) and all(
-            order.asynchronous for order in self._orders)
-        for name, computed, tables, whole in _scheduled(output, len(self._groups)):
+        for name, computed, tables, whole in scheduled:
             for group, table in zip(self._groups, tables, strict=True):
                 overwritten += table[computed // group.page_tokens:] if whole else table
             state = self._requests.get(name)
@@ -221,19 +232,30 @@ class SchedulerSide:
             else:
                 for own, added in zip(state.blocks, tables, strict=True):
                     own += added  # in place: the table of a long request is not copied each step
-            if foreign:
+            if wait:
                 continue
             saves += self._saves(state, computed, output.num_scheduled_tokens.get(name, 0))
         loads, self._orders = self._orders, []
         return StepOrders(loads, saves, overwritten, output.total_num_scheduled_tokens == 0,
                           self._family.revision)
 
+    def _has_foreign_load(self, scheduled: Sequence[_Scheduled]) -> bool:
+        """Whether another connector's load runs inside this step. It may fail without our knowing it in
+        time: what is computed on it is stored later, if it still counts as computed then."""
+        own = {order.request for order in self._orders}
+        return any(whole and name not in own and computed > self._local(name)
+                   for name, computed, _, whole in scheduled)
+
+    def _local(self, name: str) -> int:
+        state = self._requests.get(name)
+        return 0 if state is None else state.local
+
     def orders_in_doubt(self) -> StepOrders:
         """orders() failed: loads are still owed, any block may be written, and the tables of blocks
         may have missed what was added in this step: nothing more is saved from them."""
         for state in self._requests.values():
             state.may_save = False
-        loads, self._orders = self._orders, []
+        loads, self._orders, self._allocated = self._orders, [], []
         return StepOrders(loads, [], None, False, self._family.revision)
 
     def _saves(self, state: RequestState, computed: int, scheduled: int) -> list[SaveOrder]:
@@ -396,9 +418,7 @@ class SchedulerSide:
             self._finder.cancel(offer.pins)
 
 
-def _scheduled(output: Any, groups: int) -> Iterator[tuple[str, int, _Tables, bool]]:
-    """Of each request of a step: its name, tokens computed before, its blocks per cache group, and
-    whether these are its whole tables (it begins, or begins again) or were added to them."""
+def _scheduled(output: Any, groups: int) -> Iterator[_Scheduled]:
     for new in output.scheduled_new_reqs:
         yield new.req_id, new.num_computed_tokens, new.block_ids, True
     cached = output.scheduled_cached_reqs
