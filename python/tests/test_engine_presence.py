@@ -112,6 +112,35 @@ def test_page_that_another_process_removes_is_told_as_gone(
     assert told(watched.until(lambda all: len(all) == 2))[1] == (False, ["c"])
 
 
+def test_page_noted_again_is_not_told_as_gone_while_it_may_be_stored_again(
+        client: orlop.Client, ns: orlop.Namespace, watched: Watched,
+        monkeypatch: pytest.MonkeyPatch) -> None:
+    client.put(ns, [b"a", b"b"], [_BYTES, _BYTES])
+    watched.presence.note(pages_of(ns, "a", "b"))
+    watched.until(bool)
+    monkeypatch.setattr(presence, "WAIT_SECONDS", 3600.0)
+    watched.presence.note(pages_of(ns, "a"))
+    client.remove(ns, [b"a", b"b"])
+    assert told(watched.until(lambda all: len(all) == 2))[1] == (False, ["b"])  # of a round that saw both
+    client.put(ns, [b"a"], [_BYTES])
+    monkeypatch.setattr(presence, "WAIT_SECONDS", 0.0)
+    watched.presence.note(pages_of(ns, "a"))
+    assert watched.presence.take() == []  # it is still known
+    client.remove(ns, [b"a"])
+    assert told(watched.until(lambda all: len(all) == 3))[2] == (False, ["a"])
+
+
+def test_pages_that_nobody_stores_cost_a_tenth_of_a_processor(
+        client: orlop.Client, ns: orlop.Namespace, watched: Watched) -> None:
+    begun = time.monotonic()
+    for i in range(2000):  # each with a look of its own
+        watched.presence.note(pages_of(ns, f"never-{i}"))
+    while time.monotonic() < begun + 2:
+        assert watched.presence.is_waiting()
+        time.sleep(0.01)
+    assert 0 < watched.seconds < 0.2 * (time.monotonic() - begun)
+
+
 def test_what_is_cleared_is_not_told(client: orlop.Client, ns: orlop.Namespace,
                                      watched: Watched) -> None:
     client.put(ns, [b"a"], [_BYTES])

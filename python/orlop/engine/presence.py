@@ -3,10 +3,12 @@
 
 The node tells nobody of evictions and removals, so a thread asks for what was noted: often until a
 new page is there, then a bounded number a second. A page that is gone is therefore told late, by a
-full round at most; one that left and came back between two looks is not told.
+full round at most, and not before one that was noted again has had the time of a save: it may be
+stored again, and nobody would tell so. One that left and came back between two looks is not told.
 """
 
 import dataclasses
+import itertools
 import math
 import threading
 import time
@@ -21,6 +23,7 @@ MOST_WAITING = 16_384  # noted and not yet there; further ones are never told
 MOST_CHANGES = 65_536  # pages in changes that nobody has taken; further ones are never told as there
 WAIT_SECONDS = 5.0  # for a noted page to be stored; as long as a save may take
 _NEW_PAUSE = 0.01  # between two looks for new pages
+_REST = 9  # times as long as a look took: pages that nobody stores cost a tenth of a processor at most
 _ROUND_PAUSE = 0.5
 _ROUND_PAGES = 2_048  # so 4,096 a second, some 10 ms of processor time
 
@@ -54,7 +57,8 @@ class Presence:
         self._spent = spent
         self._change = threading.Condition()
         self._waiting: list[tuple[float, list[_Placed]]] = []  # (given up at, pages)
-        self._known: OrderedDict[tuple[int, bytes], Page] = OrderedDict()
+        # With the time before which it is not told as gone.
+        self._known: OrderedDict[tuple[int, bytes], tuple[Page, float]] = OrderedDict()
         self._changes: list[Change] = []
         self._untaken = 0
         self._epoch = 0  # of clear(): what was looked up before it says nothing after it
@@ -64,11 +68,17 @@ class Presence:
 
     def note(self, pages: Sequence[Page]) -> None:
         """Neighbours, parents first, that are stored already or are about to be."""
+        given_up_at, new = time.monotonic() + WAIT_SECONDS, []
         with self._change:
-            new = [(place, page) for place, page in enumerate(pages) if page.name not in self._known]
+            for place, page in enumerate(pages):
+                known = self._known.get(page.name)
+                if known is None:
+                    new.append((place, page))
+                else:
+                    self._known[page.name] = known[0], given_up_at
             room = MOST_WAITING - sum(len(one) for _, one in self._waiting)
             if new[:room]:
-                self._waiting.append((time.monotonic() + WAIT_SECONDS, new[:room]))
+                self._waiting.append((given_up_at, new[:room]))
                 self._change.notify_all()
 
     def clear(self) -> None:
@@ -105,16 +115,17 @@ class Presence:
     # ---- the thread -------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        next_round = time.monotonic() + _ROUND_PAUSE
+        next_round, spent = time.monotonic() + _ROUND_PAUSE, 0.0
         while True:
             with self._change:
                 waited = bool(self._waiting)
-                pause = _NEW_PAUSE if waited else max(0.0, next_round - time.monotonic())
+                pause = max(_NEW_PAUSE if waited else next_round - time.monotonic(), spent * _REST)
                 self._change.wait_for(
                     lambda: self._stopping or (self._waiting and not waited), pause)
                 if self._stopping:
                     return
                 if self._waiting and not waited:
+                    spent = 0.0
                     continue  # what was noted just now is not stored yet
             processor = time.thread_time()
             try:
@@ -124,7 +135,8 @@ class Presence:
                     next_round = time.monotonic() + _ROUND_PAUSE
             except orlop.Error:
                 pass  # closed, or no node: nothing is known now
-            self._spent(time.thread_time() - processor)
+            spent = time.thread_time() - processor
+            self._spent(spent)
 
     def _look_for_new(self) -> None:
         with self._change:
@@ -153,16 +165,17 @@ class Presence:
         if self._untaken + len(new) > MOST_CHANGES:
             return
         for page in new:
-            self._known[page.name] = page
+            self._known[page.name] = page, 0.0
         self._add(Change(new, stored=True))
-        oldest = [self._known.popitem(last=False)[1] for _ in range(len(self._known) - MOST_PAGES)]
+        oldest = [self._known.popitem(last=False)[1][0] for _ in range(len(self._known) - MOST_PAGES)]
         if oldest:
             self._add(Change(oldest, stored=False))
 
     def _look_for_gone(self) -> None:
         with self._change:
             epoch = self._epoch
-            looked_at = [page for _, page in zip(range(_ROUND_PAGES), self._known.values(), strict=False)]
+            looked_at = [page for page, _ in itertools.islice(self._known.values(), _ROUND_PAGES)]
+        begun = time.monotonic()
         by_namespaces: dict[int, list[Page]] = {}
         for page in looked_at:
             by_namespaces.setdefault(id(page.namespaces), []).append(page)
@@ -177,6 +190,7 @@ class Presence:
                 return
             for page in looked_at:
                 self._known.move_to_end(page.name)
+            gone = [page for page in gone if self._known[page.name][1] <= begun]
             for page in gone:
                 del self._known[page.name]
             if gone:
