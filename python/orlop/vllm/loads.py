@@ -112,9 +112,13 @@ class Loader:
         pages = self._store.pages[group]
         with self._store.client.read(self._store.namespace(revision, group), keys) as plan:
             right = 0
-            while right < len(plan) and pages.copy_out(plan, right, blocks[right]):
+            while (right < len(plan) and not self._stopping
+                   and pages.copy_out(plan, right, blocks[right])):
                 right += 1
-            reason = reasons.of_miss(plan.result.reason) if right == len(plan) else Reason.MISMATCH
+            if right == len(plan):
+                reason = reasons.of_miss(plan.result.reason)
+            else:
+                reason = Reason.ABORTED if self._stopping else Reason.MISMATCH
         self._store.counters.add("loaded_bytes", right * pages.value_len)
         return right, reason
 

@@ -2,8 +2,10 @@
 """The engine takes its cache's memory away for a while (vLLM 0.33): the hooks, on the engine of 0.32."""
 
 import threading
+import time
 
 import pytest
+from gates import Gate
 
 
 def threads() -> list[str]:
@@ -58,6 +60,27 @@ def test_a_load_under_way_when_the_memory_goes_is_answered(engine, stored, monke
     gate.set()
     going.join(60)
     assert not going.is_alive() and threads() == []
+    engine.worker.restore_kv_caches()
+    assert engine.run_out() == {"a": plain}
+    engine.assert_nothing_held()
+
+
+def test_a_load_half_done_when_the_memory_goes_ends_with_its_page(engine, stored, monkeypatch):
+    prompt, plain = stored
+    gate = Gate(monkeypatch, "copy_out", 1)
+    engine.add("a", prompt, tokens=8)
+    while not gate.reached.is_set():
+        engine.step()
+    going = threading.Thread(target=engine.worker.unregister_kv_caches)
+    loader = engine.worker._worker._loader
+    with engine.counted() as new:
+        going.start()
+        while not loader._stopping:
+            time.sleep(0.001)
+        gate.open()
+        going.join(60)
+        assert not going.is_alive()
+    assert new["loaded_pages"] == 2 and new["failed_loads:aborted"] == 1
     engine.worker.restore_kv_caches()
     assert engine.run_out() == {"a": plain}
     engine.assert_nothing_held()
