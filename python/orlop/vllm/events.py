@@ -117,14 +117,18 @@ class StoreEvents:
             getattr(request, "session_id", None))
 
     def _stored(self, change: Change) -> KVCacheEvent:
+        """Takes the tokens out of the blocks, which live on until they are gone: 1.3 KB each."""
         blocks: list[_Block] = [page.about for page in change.pages]
+        tokens = [token for one in blocks for token in one.tokens]
+        for one in blocks:
+            one.tokens.clear()
         first = blocks[0]
         group = self._groups[first.group]
         lora_id, lora_name = first.lora or (None, None)
         return _make(
             BlockStored, block_hashes=[maybe_convert_block_hash(one.hash) for one in blocks],
             parent_block_hash=None if first.parent is None else maybe_convert_block_hash(first.parent),
-            token_ids=[token for one in blocks for token in one.tokens],
+            token_ids=tokens,
             block_size=group.page_tokens, lora_id=lora_id, medium=MEDIUM_CPU, lora_name=lora_name,
             extra_keys=_published([one.extra for one in blocks]), group_idx=first.group,
             kv_cache_spec_kind=group.kind, kv_cache_spec_sliding_window=group.window, locality=_LOCAL,

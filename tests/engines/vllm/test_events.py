@@ -136,6 +136,9 @@ def test_groups_salts_and_hashes_have_vllms_form(specs, fresh_prompt):
             assert (stored.group_idx, stored.kv_cache_spec_kind, stored.kv_cache_spec_sliding_window) == (
                 1, "sliding_window", 64)
             assert stored.extra_keys == [None, None]
+            assert stored.token_ids == request.all_token_ids[BLOCK:]
+            # Of what was told is kept what its removal needs, not its tokens.
+            assert [page.about.tokens for page, _ in events._presence._known.values()] == [[], []]
             client.put(ns, [keys[0]], [bytes(64)])
             events.note(request, 0, [ns], 0, keys[:1])
             (first,) = until(events, 1)
