@@ -3,8 +3,23 @@
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from orlop.engine.counters import split
+
+
+def summed(*totals: Mapping[str, float]) -> Counter[str]:
+    """Totals of several sides. What is counted by reason is there under its bare name, too: else
+    ["exceptions"] would be 0 whatever was raised."""
+    result: Counter[str] = Counter()
+    for one in totals:
+        result.update(one)
+        for key, value in one.items():
+            name, reason = split(key)
+            if reason:
+                result[name] += value
+    return result
 
 
 class Counting:

@@ -10,7 +10,7 @@ from typing import Any
 
 import orlop
 from answers import BLOCK, Output
-from counting import Counting
+from counting import Counting, summed
 from vllm import LLM, SamplingParams
 from vllm.config import KVTransferConfig
 from vllm.distributed.kv_transfer import get_kv_transfer_group
@@ -90,10 +90,7 @@ class Engine(Counting):
             assert side._family.namespaces is not None, side._family.problem
 
     def counts(self) -> Counter[str]:
-        totals: Counter[str] = Counter()
-        for side in (self.offers, self.worker):
-            totals.update(side._counters.totals())
-        return totals
+        return summed(*(side._counters.totals() for side in (self.offers, self.worker)))
 
     @contextlib.contextmanager
     def options(self, **changed: Any) -> Iterator[None]:

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from counting import summed
 from engine import Engine
 from vllm.config import KVTransferConfig
 from vllm.distributed.kv_transfer import get_kv_transfer_group
@@ -84,10 +85,8 @@ class MultiEngine(Engine):
         return [one._options.mode for one in (self.producer, self.offers, self.saver, self.worker)]
 
     def counts(self) -> Counter[str]:
-        totals: Counter[str] = Counter()
-        for side in (self.producer, self.offers, self.saver, self.worker):
-            totals.update(side._counters.totals())
-        return totals
+        return summed(*(side._counters.totals()
+                        for side in (self.producer, self.offers, self.saver, self.worker)))
 
     def settle(self) -> None:
         assert self.saver._worker.flush(60)

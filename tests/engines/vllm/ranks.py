@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import orlop
+from counting import summed
 from engine import Engine, spoil
 from vllm.distributed.kv_transfer import get_kv_transfer_group
 from vllm.distributed.parallel_state import get_tensor_model_parallel_rank
@@ -36,10 +37,7 @@ class RanksEngine(Engine):
         self._wait_ready(self.offers)
 
     def counts(self) -> Counter[str]:
-        totals: Counter[str] = Counter(self.offers._counters.totals())
-        for one in self.each(_counts):
-            totals.update(one)
-        return totals
+        return summed(self.offers._counters.totals(), *self.each(_counts))
 
     # ---- the store, seen from the scheduler's process ---------------------------------------------
 
