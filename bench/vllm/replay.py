@@ -31,23 +31,24 @@ def run(engine: EngineProcess, words: list[int], mark: int, users: int, turns: i
     engine.forget()
     texts = [[mark + user, *words[user * 700:user * 700 + FIRST - 1]] for user in range(users)]
     allowed_now = [0] * users
-    seconds, cached, allowed, short = 0.0, 0, 0, []
+    seconds, cached, allowed, asked, short = 0.0, 0, 0, 0, []
     before = engine.counts()
     for turn in range(turns):
         answer = engine.ask(*texts, tokens=ANSWER)
         seconds += answer["seconds"]
         for user, text in enumerate(texts):
             hit = answer["cached"][user]
-            cached, allowed = cached + hit, allowed + allowed_now[user]
+            cached, allowed, asked = cached + hit, allowed + allowed_now[user], asked + len(text)
             if hit != allowed_now[user]:
                 short.append({"user": user, "turn": turn, "hit": hit, "allowed": allowed_now[user]})
             allowed_now[user] = allowed_after(len(text), ANSWER)
             said = user * 700 + FIRST + turn * MORE
             texts[user] = text + answer["tokens"][user] + words[said:said + MORE]
+    engine.settle()  # else the other engine's run would share the processors with what is left of this one
     after = engine.counts()
     new = {name: after[name] - before.get(name, 0) for name in after if after[name] != before.get(name, 0)}
     return {"seconds": seconds, "cached": cached, "allowed": allowed, "prompts": users * turns,
-            "prompt_tokens": sum(len(text) for text in texts), "short": short,
+            "prompt_tokens": asked, "short": short,
             "external": new.get("external_prefix_cache_hits", 0), "local": new.get("prefix_cache_hits", 0),
             "preemptions": new.get("num_preemptions", 0),
             "explained_by": {name: count for name, count in new.items() if name.startswith(EXPLAINS)}}
