@@ -7,7 +7,9 @@ Token ids are the numbers in the words (w3 ... w1023), so that prompts are lists
 """
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -20,45 +22,43 @@ from transformers import (
 )
 
 WORDS = 1024
+_SHAPE: dict[str, Any] = {
+    "vocab_size": WORDS, "hidden_size": 128, "intermediate_size": 256, "num_attention_heads": 4, "head_dim": 32,
+    "max_position_embeddings": 2048, "bos_token_id": 1, "eos_token_id": 2, "torch_dtype": "float32",
+    "tie_word_embeddings": False,
+    # Wide, so that the next token depends sharply on the prompt: one wrong byte shows.
+    "initializer_range": 0.3}
 
 
 def make_llama(folder: Path, seed: int = 0, kv_heads: int = 2) -> Path:
     """2 layers, 4 heads on 2 KV heads of 32 channels (or so many as kv_heads): 512 bytes of float32 KV a
     token and layer."""
-    if (folder / "complete").exists():
-        return folder
-    folder.mkdir(parents=True, exist_ok=True)
-    _tokenizer().save_pretrained(folder)
-    torch.manual_seed(seed)
-    shape = LlamaConfig(
-        vocab_size=WORDS, hidden_size=128, intermediate_size=256, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=kv_heads, head_dim=32,
-        max_position_embeddings=2048, bos_token_id=1, eos_token_id=2, tie_word_embeddings=False,
-        torch_dtype="float32",
-        # Wide, so that the next token depends sharply on the prompt: one wrong byte shows.
-        initializer_range=0.3)
-    LlamaForCausalLM(shape).float().save_pretrained(folder, safe_serialization=True)
-    (folder / "complete").touch()
-    return folder
+    return _make(folder, seed, lambda: LlamaForCausalLM(LlamaConfig(
+        **_SHAPE, num_hidden_layers=2, num_key_value_heads=kv_heads)))
 
 
 def make_gemma(folder: Path, seed: int = 0) -> Path:
     """4 layers in turn with a sliding window of 64 tokens and with full attention: two cache groups."""
+
+    def model() -> Any:
+        gemma = Gemma3ForCausalLM(Gemma3TextConfig(
+            **_SHAPE, num_hidden_layers=4, num_key_value_heads=2, sliding_window=64,
+            layer_types=["sliding_attention", "full_attention"] * 2, query_pre_attn_scalar=32))
+        # Else the last token alone decides, and wrong pages do not show.
+        gemma.model.embed_tokens.weight.data.mul_(0.02)
+        return gemma
+
+    return _make(folder, seed, model)
+
+
+def _make(folder: Path, seed: int, model: Callable[[], Any]) -> Path:
+    """Unless a run before this one has made it."""
     if (folder / "complete").exists():
         return folder
     folder.mkdir(parents=True, exist_ok=True)
     _tokenizer().save_pretrained(folder)
     torch.manual_seed(seed)
-    shape = Gemma3TextConfig(
-        vocab_size=WORDS, hidden_size=128, intermediate_size=256, num_hidden_layers=4,
-        num_attention_heads=4, num_key_value_heads=2, head_dim=32, max_position_embeddings=2048,
-        sliding_window=64, layer_types=["sliding_attention", "full_attention"] * 2,
-        query_pre_attn_scalar=32, bos_token_id=1, eos_token_id=2, torch_dtype="float32",
-        tie_word_embeddings=False, initializer_range=0.3)
-    model = Gemma3ForCausalLM(shape).float()
-    # Else the last token alone decides, and wrong pages do not show.
-    model.model.embed_tokens.weight.data.mul_(0.02)
-    model.save_pretrained(folder, safe_serialization=True)
+    model().float().save_pretrained(folder, safe_serialization=True)
     (folder / "complete").touch()
     return folder
 
