@@ -290,12 +290,17 @@ def _sum_missed(namespaces: Iterable[Mapping[str, Any]]) -> dict[str, int]:
 def as_text(checks: Sequence[Check]) -> str:
     lines = []
     for one in checks:
-        lines += textwrap.wrap(one.finding, _WIDTH, initial_indent=f"{one.verdict:5} ",
+        lines += textwrap.wrap(_printable(one.finding), _WIDTH, initial_indent=f"{one.verdict:5} ",
                                subsequent_indent="      ")
         if one.remedy:
-            lines += textwrap.wrap(one.remedy, _WIDTH, initial_indent="      -> ",
+            lines += textwrap.wrap(_printable(one.remedy), _WIDTH, initial_indent="      -> ",
                                    subsequent_indent="         ")
     return "\n".join(lines)
+
+
+def _printable(text: str) -> str:
+    """Names and errors come from others, whose control characters a terminal must not see."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def as_json(checks: Sequence[Check]) -> dict[str, Any]:

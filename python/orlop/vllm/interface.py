@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+_FOLDER = Path(__file__).resolve().parent  # the build tree has links only to the sources
 _CONNECTOR = "vllm.distributed.kv_transfer.kv_connector.v1"
 # Everything of these: a hook that is new may be one that the adapter has to answer.
 _WHOLE = {
@@ -82,9 +83,9 @@ def interface_differences() -> list[str]:
         import vllm
 
         version, there = vllm.__version__, interface()
+        tested, golden = golden_of(version)
     except Exception as error:  # whatever an unknown release does when it is imported
         return [f"vLLM cannot be looked at: {type(error).__name__}: {error}"]
-    tested, golden = golden_of(version)
     if golden == there:
         return []
     return [f"vLLM {version}, tested with {tested}: {one}" for one in differences(golden, there)]
@@ -104,12 +105,16 @@ def differences(before: list[str], after: list[str]) -> Iterator[str]:
 
 def golden_of(version: str) -> tuple[str, list[str]]:
     """The tested release next to a version, the older one first, and its interface."""
-    folder = Path(__file__).resolve().parent  # the build tree has links only to the sources
-    files = {_numbers(file.stem.removeprefix("interface-")): file
-             for file in folder.glob("interface-*.txt")}
-    older = [one for one in files if one <= _numbers(version)]
-    file = files[max(older) if older else min(files)]
-    return file.stem.removeprefix("interface-"), file.read_text().splitlines()
+    releases = tested_releases()
+    older = [one for one in releases if _numbers(one) <= _numbers(version)]
+    tested = older[-1] if older else releases[0]
+    return tested, (_FOLDER / f"interface-{tested}.txt").read_text().splitlines()
+
+
+def tested_releases() -> list[str]:
+    """Oldest first."""
+    return sorted((file.stem.removeprefix("interface-") for file in _FOLDER.glob("interface-*.txt")),
+                  key=_numbers)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -5,8 +5,10 @@ Pages are in the form of vLLM's (test_serve.py looks at a real one); nodes and t
 real.
 """
 
+import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -17,7 +19,7 @@ from pathlib import Path
 import orlop
 import pytest
 from orlop.engine.counters import NAMES
-from orlop.engine.doctor import as_text, judge_namespaces, most_important_first, worst
+from orlop.engine.doctor import as_json, as_text, judge_namespaces, most_important_first, worst
 from orlop.vllm import doctor
 
 _LABELS = 'engine="0",model_name="model"'
@@ -122,6 +124,78 @@ def test_counts_of_several_engines_are_added():
     text = page(asked=100.0, hits=50.0, lookups__hit=1, saved_pages=1)
     both = text + text.replace('engine="0"', 'engine="1"')
     assert "100 of 200 tokens" in as_text(doctor.judge_metrics(both))
+
+
+# ---- pages of something else ----------------------------------------------------------------------
+
+
+def judge_answer(*parts, pause=0.0, seconds=30.0):
+    """What is said of a port that answers a connection with these bytes."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        def answer():
+            connection, _ = server.accept()
+            with connection, contextlib.suppress(OSError):
+                for part in parts:
+                    connection.sendall(part)
+                    done.wait(pause)
+                connection.recv(1 << 16)
+
+        done = threading.Event()
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            (check,) = doctor.judge_page(f"http://127.0.0.1:{server.getsockname()[1]}/metrics")
+            return check
+        finally:
+            done.set()
+            thread.join(seconds)
+
+
+def test_address_that_speaks_no_http_is_told():
+    check = judge_answer(b"SSH-2.0-OpenSSH_9.2\r\n")
+    assert (check.name, check.verdict) == ("metrics", "fail") and "SSH-2.0" in check.finding
+    (check,) = doctor.judge_page("http://127.0.0.1:port/metrics")
+    assert check.verdict == "fail" and "port" in check.finding
+
+
+def test_answer_that_does_not_end_is_told(monkeypatch):
+    monkeypatch.setattr(doctor, "_SECONDS", 0.3)
+    check = judge_answer(b"HTTP/1.1 200 OK\r\n\r\n", *[b"x"] * 10_000, pause=0.05)
+    assert "no whole answer in 0.3 s" in check.finding
+
+
+def test_page_that_is_too_large_is_told(monkeypatch):
+    monkeypatch.setattr(doctor, "_MOST_BYTES", 1 << 20)
+    check = judge_answer(b"HTTP/1.0 200 OK\r\n\r\n" + b"x" * ((1 << 20) + 1))
+    assert "larger than 1 MiB" in check.finding
+
+
+@pytest.mark.parametrize("value", ["nan", "1e999", "-3", "many", "1e300"])
+def test_what_is_no_count_counts_nothing(value):
+    text = page(asked=100.0, hits=50.0, lookups__hit=1, saved_pages=1)
+    wrong = f'vllm:orlop_lookups_total{{{_LABELS},reason="hit"}} {value}\n'
+    checks = doctor.judge_metrics(text + wrong)
+    assert checks == doctor.judge_metrics(text)
+    json.dumps(as_json(checks), allow_nan=False)
+
+
+def test_long_line_takes_no_time():
+    text = page(asked=100.0, hits=50.0, lookups__hit=1, saved_pages=1)
+    line = f'vllm:orlop_lookups_total{{{"a" * 4_000_000}}} 1\n'  # its square is a day
+    assert worst(doctor.judge_metrics(text + line)) == "ok"
+
+
+def test_control_characters_do_not_reach_the_terminal():
+    checks = judged(asked=1e4, hits=9e3, lookups__hit=9, saved_pages=9, **{"exceptions__\x1b[2J\u202e": 1})
+    assert "\\x1b[2J\\u202e" in as_text(checks) and "\x1b" not in as_text(checks)
+
+
+def test_what_vllm_prints_when_it_is_imported_is_not_in_the_answer(tmp_path):
+    (tmp_path / "vllm.py").write_text("print('INFO: no platform detected')\nraise ImportError('no driver')")
+    done = run_program(["--json", "--socket", str(tmp_path / "none.sock"), "--python", sys.executable],
+                       PYTHONPATH=os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]]))
+    (check,) = [one for one in json.loads(done.stdout)["checks"] if one["name"] == "vllm"]
+    assert "no driver" in check["finding"] and "no platform" in done.stderr, done
 
 
 # ---- a real node ----------------------------------------------------------------------------------

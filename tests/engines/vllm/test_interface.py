@@ -52,6 +52,7 @@ def test_a_release_that_was_not_tested_is_compared_with_the_one_before_it():
     for version, tested in [("0.33.1", "0.32.0"), ("0.32.0+cpu", "0.32.0"), ("0.40.0rc1", "0.32.0")]:
         assert interface.golden_of(version)[0] == tested
     assert interface.golden_of("0.1.0")[1]
+    assert interface.tested_releases() == ["0.32.0"]
 
 
 def test_a_vllm_that_cannot_be_imported_is_a_difference(tmp_path):
