@@ -7,6 +7,8 @@ import signal
 import subprocess
 import time
 
+from children import ends_with_us
+
 from orlop.programs import find
 
 
@@ -18,7 +20,8 @@ class NodeProcess:
 
     def _start(self) -> None:
         self._process = subprocess.Popen(
-            [find("orlop"), "serve", "--socket", self.socket, "--capacity", self._capacity],
+            ends_with_us([find("orlop"), "serve", "--socket", self.socket, "--capacity", self._capacity],
+                         "TERM"),
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def server(self) -> int:
@@ -47,4 +50,8 @@ class NodeProcess:
 
     def close(self) -> None:
         self._process.terminate()
-        self._process.wait(60)
+        try:
+            self._process.wait(60)
+        finally:
+            self._process.kill()  # nothing, if it has ended
+            self._process.wait()

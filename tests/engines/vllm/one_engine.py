@@ -7,6 +7,7 @@
 """
 
 import json
+import signal
 import sys
 import time
 
@@ -40,4 +41,6 @@ def main(model: str, socket: str, tokens: str, arguments: str = "{}") -> None:
 
 
 if __name__ == "__main__":
+    # Its end at once would leave vLLM's processes running.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     main(*sys.argv[1:])

@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
 
+from children import ends_with_us
 from counting import Counting
 
 _START_SECONDS = 1200.0  # a cold import on a loaded machine
@@ -32,7 +33,7 @@ class RemoteEngine(Counting):
         """kind: "module.Class" of this folder."""
         self._pipe, theirs = Pipe()
         self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__)), str(theirs.fileno())], pass_fds=[theirs.fileno()],
+            ends_with_us([sys.executable, str(Path(__file__)), str(theirs.fileno())]), pass_fds=[theirs.fileno()],
             env={**os.environ, **(environment or {})})
         theirs.close()
         try:
@@ -76,12 +77,13 @@ def answer_of(model: Path, socket: str, prompt: list[int], environment: dict[str
              if name != "VLLM_ENABLE_V1_MULTIPROCESSING"}
     script = Path(__file__).parent / "one_engine.py"
     process = subprocess.Popen(
-        [sys.executable, str(script), str(model), socket, json.dumps(prompt), json.dumps(arguments)],
+        ends_with_us([sys.executable, str(script), str(model), socket, json.dumps(prompt),
+                      json.dumps(arguments)], "TERM"),
         env={**plain, **(environment or {})}, stdout=subprocess.PIPE, text=True,
         start_new_session=True)
     try:
         printed, _ = process.communicate(timeout=_START_SECONDS)
-    except subprocess.TimeoutExpired:
+    except BaseException:
         os.killpg(process.pid, signal.SIGKILL)  # it and the processes that vLLM made for it
         process.wait(60)
         raise
