@@ -10,7 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-_HERE = Path(__file__).parent
+_HERE = Path(__file__).resolve().parent
+sys.path.append(str(_HERE.parents[1] / "tests/engines/vllm"))
+from children import ends_with_us
+
 POOL_BLOCKS = 512  # 16,384 tokens: several of the long prompts
 
 
@@ -50,7 +53,7 @@ class EngineProcess:
         # A file, because nobody reads while an answer is waited for.
         self._words = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen(
-            [sys.executable, str(_HERE / "engine_process.py"), json.dumps(asdict(setup))], text=True,
+            ends_with_us([sys.executable, str(_HERE / "engine_process.py"), json.dumps(asdict(setup))]), text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._words)
         self.start_seconds = float(self._answer()["seconds"])
 

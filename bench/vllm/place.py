@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node of the benchmark's own, and small arithmetic. Imports nothing of the engine."""
 
-import contextlib
-import shutil
-import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from types import TracebackType
 
-from orlop.programs import find
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests/engines/vllm"))
+from node import NodeProcess
 
 
 class Node:
@@ -18,21 +17,15 @@ class Node:
         self._capacity = capacity
 
     def __enter__(self) -> "Node":
-        self._folder = Path(tempfile.mkdtemp(prefix="orlop-bench-"))
-        self.socket = str(self._folder / "orlop.sock")
-        self._process = subprocess.Popen(
-            [find("orlop"), "serve", "--socket", self.socket, "--capacity", self._capacity],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._folder = tempfile.TemporaryDirectory(prefix="orlop-bench-")
+        self.socket = str(Path(self._folder.name) / "orlop.sock")
+        self._node = NodeProcess(self.socket, self._capacity)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        self._process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(60)
-        self._process.kill()
-        self._process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        with self._folder:
+            self._node.close()
 
 
 def quantiles(values: list[float]) -> dict[str, float]:
