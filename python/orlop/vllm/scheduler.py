@@ -106,10 +106,7 @@ class SchedulerSide:
                 self._counters.add("pin_limited")
             self._timeline.note(request.request_id, looked_up_at=None, local_tokens=local,
                                 reason=reason, offered_pages=offer.pages if offer else 0)
-        if offer is None:
-            return 0
-        self._offered[request.request_id] = state
-        return offer.tokens
+        return 0 if offer is None else offer.tokens
 
     def _offer(self, state: RequestState) -> Reason:
         request, step = state.request, self._finder.alignment
@@ -141,6 +138,7 @@ class SchedulerSide:
             reason = Reason.RESTING
         else:
             state.offer = offer
+            self._offered[request.request_id] = state
             return Reason.HIT
         self._finder.cancel(offer.pins)
         return reason
@@ -229,6 +227,8 @@ class SchedulerSide:
                 continue
             if whole:
                 state.blocks = [list(table) for table in tables]
+                # What was ordered before a preemption may have lost its blocks before it was read.
+                state.saved = [0] * len(tables)
             else:
                 for own, added in zip(state.blocks, tables, strict=True):
                     own += added  # in place: the table of a long request is not copied each step

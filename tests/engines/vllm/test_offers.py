@@ -275,6 +275,17 @@ def test_pages_that_left_the_window_before_they_could_be_saved_are_dropped(side)
         *side.store.pages.of(1, 5, 7), *side.store.pages.of(1, 4, 5)]
 
 
+def test_a_preempted_request_orders_again_what_is_not_stored(side):
+    """Its blocks went to others at once, which may have ended its saves."""
+    side.step(0, 160, new=([1, 2, 3, 4, 5], [11, 12, 13, 14, 15]))
+    side.store.put(0, 0, [0, 1])
+    orders = side.step(0, 128, new=([21, 22, 23, 24], [31, 32, 33, 34]))
+    assert saved(orders) == {0: [23, 24], 1: [31, 32, 33, 34]}
+    # Of its own hit the window's group has nothing before the window.
+    orders = side.step(128, 32, new=([21, 22, 23, 24, 25], [0, 0, 33, 34, 35]))
+    assert saved(orders) == {0: [23, 24, 25], 1: [33, 34, 35]}
+
+
 def test_the_null_block_is_never_saved_nor_loaded(side):
     orders = side.step(192, 40, new=([1, 2, 3, 4, 5, 6, 7, 8], [0, 0, 0, 0, 15, 16, 17, 18]))
     assert 0 not in saved(orders)[1] and saved(orders)[1] == [15, 16, 17]
@@ -305,6 +316,18 @@ def test_a_load_that_is_not_what_was_offered_fails_as_a_whole(side, tables, toke
                                        finished_recving={side.store.request.request_id}))
     assert side.side.look_up(side.store.request, 0) == 0
     assert side.counters.totals()["lookups:failed_before"] == 1
+
+
+def test_an_error_after_an_offer_leaves_it_to_the_end_of_the_step(side, monkeypatch):
+    for group in (0, 1):
+        side.store.put(group, 0, range(10))
+    monkeypatch.setattr(side.side._timeline, "note", None)
+    with pytest.raises(TypeError):
+        side.side.look_up(side.store.request, 0)
+    assert side.side.held()["offers"] == 1
+    side.step(0, 32, new=([1], [11]))
+    assert side.side.held()["offers"] == 0
+    side.store.assert_nothing_pinned()
 
 
 def test_a_failed_page_is_remembered_for_its_own_group(side):
