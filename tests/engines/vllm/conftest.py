@@ -37,6 +37,14 @@ def socket(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(tmp_path_factory.mktemp("node") / "orlop.sock")
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The socket of a node of this module's own."""
+    node = NodeProcess(str(tmp_path_factory.mktemp("node") / "orlop.sock"))
+    yield node.socket
+    node.close()
+
+
 @pytest.fixture(scope="session")
 def started(model: Path, socket: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """(engine, node, what the engine did while there was no node)."""

@@ -12,6 +12,7 @@ took the text's pages from the node and answered the same.
 """
 
 import argparse
+import http.client
 import json
 import os
 import signal
@@ -44,7 +45,8 @@ def main() -> int:
     except KeyboardInterrupt:
         print("interrupted; everything that was started is stopped", file=sys.stderr)
         return 130
-    except (ServerFailed, OSError) as error:  # OSError: no answer in time
+    # OSError: no answer in time, or no room for the model; then a server that fell while it answered.
+    except (ServerFailed, OSError, http.client.HTTPException) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
 

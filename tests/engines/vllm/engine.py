@@ -111,6 +111,16 @@ class Engine(Counting):
     def step(self) -> list[Any]:
         return self.llm.llm_engine.step()
 
+    def abort(self, name: str) -> None:
+        self.llm.llm_engine.abort_request([name])
+
+    def renew(self) -> bool:
+        """After a weight update."""
+        return bool(self.llm.reset_prefix_cache(reset_connector=True))
+
+    def preemptions(self) -> float:
+        return sum(one.value for one in self.llm.get_metrics() if one.name == "vllm:num_preemptions")
+
     def run_out(self) -> dict[str, list[int]]:
         """Steps until nothing is left; the finished requests' tokens."""
         done = {}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of pages that stop where a test wants them to, so that something can happen meanwhile."""
+"""Loads, and copies of pages, that stop where a test wants them to, so that something can happen
+meanwhile."""
 
 import threading
 from typing import Any
@@ -27,3 +28,24 @@ class Gate:
 
     def open(self) -> None:
         self._open.set()
+
+
+class HeldLoads:
+    """Loads of this connector of a worker wait before their first page until they are let go."""
+
+    def __init__(self, connector: Any) -> None:
+        self.begun = threading.Event()
+        self._gate = threading.Event()
+        self._loader = connector._worker._loader
+        load = self._loader._load
+
+        def waiting(*arguments: Any) -> Any:
+            self.begun.set()
+            assert self._gate.wait(60)
+            return load(*arguments)
+
+        self._loader._load = waiting
+
+    def let_go(self) -> None:
+        self._gate.set()
+        vars(self._loader).pop("_load", None)  # the class's own again

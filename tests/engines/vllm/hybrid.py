@@ -2,14 +2,15 @@
 """A real engine of a model with two cache groups, a sliding window and full attention."""
 
 import dataclasses
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import orlop
 from engine import BLOCK, Engine, spoil
+from gates import HeldLoads
 from vllm import LLM
+
 
 class PlainEngine(Engine):
     """Without a connector, and without the engine's own cache."""
@@ -72,10 +73,6 @@ class HybridEngine(Engine):
         self.remove(prompt, group, block)
         assert client.put(space, keys[block:block + 1], [page]) == [orlop.Outcome.STORED]
 
-    def forget_failed(self) -> None:
-        for one in self.offers._scheduler._finder._failed:
-            one._until.clear()
-
     # ---- memory -----------------------------------------------------------------------------------
 
     def last_load(self) -> tuple[list[tuple[int, int]], list[int], bool]:
@@ -100,28 +97,19 @@ class HybridEngine(Engine):
     # ---- life cycles ------------------------------------------------------------------------------
 
     def abort_while_loading(self, prompt: list[int]) -> dict[str, bool]:
-        loader, gate, begun = self.worker._worker._loader, threading.Event(), threading.Event()
-        load = loader._load
-
-        def waiting(*arguments: Any) -> Any:
-            begun.set()
-            assert gate.wait(60)
-            return load(*arguments)
-
-        loader._load = waiting
+        held = HeldLoads(self.worker)
         try:
             self.add("aborted", prompt)
-            while not begun.is_set():
+            while not held.begun.is_set():
                 self.step()
             free, plans = self._free_blocks(), self.offers._client.stats().open_read_plans
-            self.llm.llm_engine.abort_request(["aborted"])
+            self.abort("aborted")
             for _ in range(3):
                 self.step()
             kept = self._free_blocks() == free < self.free_blocks
             pinned = self.offers._client.stats().open_read_plans == plans
         finally:
-            gate.set()
-            loader._load = load
+            held.let_go()
         return {"kept": kept, "pinned in both groups": pinned and plans == 2,
                 "nothing came": self.run_out() == {}}
 
@@ -129,7 +117,7 @@ class HybridEngine(Engine):
         self.add("aborted", prompt, tokens=20)
         for _ in range(steps):
             self.step()
-        self.llm.llm_engine.abort_request(["aborted"])
+        self.abort("aborted")
         assert self.run_out() == {}
 
     def answer_with_a_late_family(self, prompt: list[int], steps: int) -> list[int]:
@@ -174,9 +162,6 @@ class HybridEngine(Engine):
             self.scheduler.recompute_kv_load_failures = before
         return output.finish, output.tokens
 
-    def update(self) -> bool:
-        return bool(self.llm.reset_prefix_cache(reset_connector=True))
-
     def gone(self, prompt: list[int], before: Sequence[dict[str, Any]]) -> bool:
         """Nothing of the prompt is in the namespaces of these descriptors."""
         keys, client = self.keys_of(prompt), self.offers._client
@@ -184,6 +169,3 @@ class HybridEngine(Engine):
 
     def descriptors(self) -> list[dict[str, Any]]:
         return [dataclasses.asdict(space.descriptor) for space in self.spaces()]
-
-    def preemptions(self) -> float:
-        return sum(one.value for one in self.llm.get_metrics() if one.name == "vllm:num_preemptions")

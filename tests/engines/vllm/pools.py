@@ -20,10 +20,6 @@ def pool_of(engine: Engine, blocks: int) -> Iterator[None]:
         pool.free_blocks(taken)
 
 
-def preemptions(engine: Engine) -> float:
-    return sum(one.value for one in engine.llm.get_metrics() if one.name == "vllm:num_preemptions")
-
-
 def preempt_all(engine: Engine) -> None:
     """What vLLM does with all running requests when there is no block for them."""
     scheduler = engine.scheduler

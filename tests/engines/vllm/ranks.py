@@ -12,6 +12,7 @@ from typing import Any
 import orlop
 from counting import summed
 from engine import Engine, spoil
+from gates import HeldLoads
 from vllm.distributed.kv_transfer import get_kv_transfer_group
 from vllm.distributed.parallel_state import get_tensor_model_parallel_rank
 
@@ -89,12 +90,6 @@ class RanksEngine(Engine):
     def pinned(self) -> int:
         return int(self.offers._client.stats().pinned_bytes)
 
-    def abort(self, name: str) -> None:
-        self.llm.llm_engine.abort_request([name])
-
-    def renew(self) -> bool:
-        return bool(self.llm.reset_prefix_cache(reset_connector=True))
-
     def counts_by_rank(self) -> list[dict[str, float]]:
         return self.each(_counts)
 
@@ -141,22 +136,13 @@ def _loads(connector: Any) -> int:
 
 
 def _hold_loads(connector: Any, rank: int) -> None:
-    if get_tensor_model_parallel_rank() != rank:
-        return
-    loader, gate = connector._worker._loader, threading.Event()
-    load = loader._load
-
-    def waiting(*arguments: Any) -> Any:
-        assert gate.wait(60)
-        return load(*arguments)
-
-    loader._load, loader.gate = waiting, gate
+    if get_tensor_model_parallel_rank() == rank:
+        connector.held_loads = HeldLoads(connector)
 
 
 def _let_go(connector: Any, rank: int) -> None:
     if get_tensor_model_parallel_rank() == rank:
-        connector._worker._loader.gate.set()
-        del connector._worker._loader._load  # the class's own again
+        connector.held_loads.let_go()
 
 
 def _break_once(connector: Any, rank: int, method: str) -> None:

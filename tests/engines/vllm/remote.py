@@ -12,6 +12,7 @@ import sys
 import traceback
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from children import ends_with_us
@@ -41,6 +42,13 @@ class RemoteEngine(Counting):
         except BaseException:
             self.close()
             raise
+
+    def __enter__(self) -> "RemoteEngine":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
 
     def __getattr__(self, method: str) -> Any:
         if method.startswith("_"):

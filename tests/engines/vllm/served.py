@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A `vllm serve` of a tiny model as routers see it: HTTP, its metrics page, its stream of KV events."""
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -54,30 +55,34 @@ class Served:
         for name, value in {**TRANSFER, **{f"kv_connector_extra_config.{name}": f'"{value}"'
                                            for name, value in self._options().items()}}.items():
             command_line += [f"--kv-transfer-config.{name}", value]
-        self._context = zmq.Context()
-        self._events = self._context.socket(zmq.SUB)
-        self._events.subscribe(b"")
-        self._events.connect(endpoint)  # before there is anything to miss
         self.told: list[Any] = []  # every event so far
-        self.node = NodeProcess(self.socket)
-        self.vllm = VllmServer(
-            model, None, "--dtype", "float32", "--max-model-len", "512", "--num-gpu-blocks-override", "64",
-            "--kv-events-config.enable_kv_cache_events", "true", "--kv-events-config.publisher", "zmq",
-            "--kv-events-config.endpoint", endpoint, command_line=command_line,
-            environment={"VLLM_SERVER_DEV_MODE": "1", "VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES": "0"})
+        with contextlib.ExitStack() as started:  # ended in the opposite order, whatever fails
+            context = started.enter_context(zmq.Context())
+            self._events = started.enter_context(context.socket(zmq.SUB))
+            self._events.subscribe(b"")
+            self._events.connect(endpoint)  # before there is anything to miss
+            self.node = NodeProcess(self.socket)
+            started.callback(self.node.close)
+            self.vllm = VllmServer(
+                model, None, "--dtype", "float32", "--max-model-len", "512", "--num-gpu-blocks-override", "64",
+                "--kv-events-config.enable_kv_cache_events", "true", "--kv-events-config.publisher", "zmq",
+                "--kv-events-config.endpoint", endpoint, command_line=command_line,
+                environment={"VLLM_SERVER_DEV_MODE": "1", "VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES": "0"})
+            started.callback(self.vllm.close)
+            self._started = started.pop_all()
 
     def __enter__(self) -> "Served":
         try:
             self.vllm.__enter__()
             self.vllm.until_attached()
         except BaseException:
-            self._close()
+            self._started.close()
             raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        self._close()
+        self._started.close()
 
     def until_told(self, condition: Callable[[list[Any]], Any]) -> Any:
         """What condition says of the events so far, once it is true."""
@@ -102,9 +107,3 @@ class Served:
 
     def _options(self) -> dict[str, str]:
         return {**OPTIONS, "socket": self.socket, "trace_requests": self.trace}
-
-    def _close(self) -> None:
-        self.vllm.close()
-        self.node.close()
-        self._events.close(0)
-        self._context.term()

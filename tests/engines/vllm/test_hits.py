@@ -132,20 +132,16 @@ def test_many_at_once_in_a_pool_that_is_too_small(engine, fresh_prompt, load_mod
     """4 x (150 + 50) tokens are 28 blocks, the pool has 23: requests are preempted and resumed."""
     prompts = [fresh_prompt() for _ in range(4)]
     plain = engine.plain(prompts, 50)
-    preempted = preemptions(engine)
+    preempted = engine.preemptions()
     with engine.options(load_mode=load_mode):
         outputs = engine.store(prompts, tokens=50)
         assert [one.tokens for one in outputs] == plain
         again = engine.ask(prompts, tokens=50)
     assert [one.tokens for one in again] == plain
-    assert preemptions(engine) >= preempted + 2
+    assert engine.preemptions() >= preempted + 2
     # What is cached is told before a preemption adds to it.
     assert [one.cached for one in again] == [128] * 4
     engine.assert_nothing_held()
-
-
-def preemptions(engine):
-    return sum(one.value for one in engine.llm.get_metrics() if one.name == "vllm:num_preemptions")
 
 
 def test_sync_loads_run_in_the_step_that_needs_them(engine, fresh_prompt):

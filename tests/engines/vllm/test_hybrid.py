@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model of two cache groups, a sliding window of 64 tokens and full attention, end to end."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
 from conftest import prompt_of
-from node import NodeProcess
 from remote import RemoteEngine
 
 BLOCK = 32
@@ -25,50 +25,30 @@ def gemma(model):
 @pytest.fixture(scope="module")
 def right(gemma):
     """What vLLM answers without a connector, in a process of its own."""
-    engine = RemoteEngine("hybrid.PlainEngine", gemma)
-    try:
+    with RemoteEngine("hybrid.PlainEngine", gemma) as engine:
         return dict(zip(_LENGTHS, engine.answers([_LONGEST[:n] for n in _LENGTHS]), strict=True))
-    finally:
-        engine.close()
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    place = str(tmp_path_factory.mktemp("hybrid") / "orlop.sock")
-    node = NodeProcess(place)
-    yield place
-    node.close()
-
-
-def start(gemma, place):
-    engine = RemoteEngine("hybrid.HybridEngine", gemma, {"socket": place, "save_deadline": "10"})
-    try:
+@contextlib.contextmanager
+def hybrid_on(gemma, place):
+    with RemoteEngine("hybrid.HybridEngine", gemma, {"socket": place, "save_deadline": "10"}) as engine:
         engine.wait_ready()
-    except BaseException:
-        engine.close()
-        raise
-    return engine
+        yield engine
 
 
 @pytest.fixture(scope="module")
 def cold(gemma, place):
     """(answer, counts, saved blocks) of an engine that stored the longest prompt and ended."""
-    engine = start(gemma, place)
-    try:
+    with hybrid_on(gemma, place) as engine:
         with engine.counted() as new:
             (output,) = engine.store([_LONGEST], 8)
         return output, new, engine.saved_blocks()
-    finally:
-        engine.close()
 
 
 @pytest.fixture(scope="module")
 def running(gemma, place, cold):
-    engine = start(gemma, place)
-    try:
+    with hybrid_on(gemma, place) as engine:
         yield engine
-    finally:
-        engine.close()
 
 
 @pytest.fixture
@@ -264,7 +244,7 @@ def test_an_exception_anywhere_is_a_miss(engine, stored, side, method):
         assert engine.answer_while(prompt, side, method) == plain
     assert 1 <= new["exceptions"] <= 3
     engine.forget()
-    engine.forget_failed()
+    engine.forget_failures()
     (output,) = engine.ask([prompt])
     assert (output.tokens, output.cached) == (plain, 160)
     engine.assert_nothing_held()
@@ -275,7 +255,7 @@ def test_a_weight_update_forgets_both_groups(engine, stored):
     prompt, plain = stored
     before = engine.descriptors()
     assert not engine.gone(prompt, before)
-    assert engine.update() and engine.gone(prompt, before)
+    assert engine.renew() and engine.gone(prompt, before)
     (output,) = engine.store([prompt], 8)
     assert (output.tokens, output.cached) == (plain, 0)
     (output,) = engine.ask([prompt])

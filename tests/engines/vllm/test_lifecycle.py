@@ -5,27 +5,19 @@ import threading
 
 import pytest
 from engine import BLOCK, POOL_BLOCKS
+from gates import HeldLoads
 
 
 @pytest.fixture
-def held_load(engine, monkeypatch):
-    """Loads that wait before their first page until they are let go."""
-    loader, gate, begun = engine.worker._worker._loader, threading.Event(), threading.Event()
-    load = loader._load
-
-    def waiting(*arguments):
-        begun.set()
-        assert gate.wait(60)
-        return load(*arguments)
-
-    monkeypatch.setattr(loader, "_load", waiting)
-    yield gate, begun
-    gate.set()
+def held(engine):
+    loads = HeldLoads(engine.worker)
+    yield loads
+    loads.let_go()
 
 
 def test_abort_before_the_first_step(engine, fresh_prompt):
     engine.add("a", fresh_prompt())
-    engine.llm.llm_engine.abort_request(["a"])
+    engine.abort("a")
     assert engine.run_out() == {}
     engine.assert_nothing_held()
 
@@ -37,32 +29,29 @@ def test_abort_after_some_steps(engine, fresh_prompt, steps):
     engine.add("a", prompt, tokens=20)
     for _ in range(steps):
         engine.step()
-    engine.llm.llm_engine.abort_request(["a"])
+    engine.abort("a")
     assert engine.run_out() == {}
     engine.assert_nothing_held()
 
 
-def test_abort_while_its_load_runs_keeps_its_blocks_until_the_load_is_over(engine, fresh_prompt,
-                                                                           held_load):
-    gate, begun = held_load
+def test_abort_while_its_load_runs_keeps_its_blocks_until_the_load_is_over(engine, fresh_prompt, held):
     prompt = fresh_prompt()
     engine.store([prompt])
     engine.add("a", prompt)
-    while not begun.is_set():
+    while not held.begun.is_set():
         engine.step()
     free = engine._free_blocks()
-    engine.llm.llm_engine.abort_request(["a"])
+    engine.abort("a")
     for _ in range(3):
         engine.step()
     assert engine._free_blocks() == free < engine.free_blocks
     assert engine.offers._client.stats().pinned_bytes > 0
-    gate.set()
+    held.let_go()
     assert engine.run_out() == {}
     engine.assert_nothing_held()
 
 
-def test_others_go_on_while_a_load_runs(engine, fresh_prompt, held_load):
-    gate, begun = held_load
+def test_others_go_on_while_a_load_runs(engine, fresh_prompt, held):
     prompt, other = fresh_prompt(), fresh_prompt(40)
     plain = engine.plain([prompt], 4)[0]
     engine.store([prompt])
@@ -71,8 +60,8 @@ def test_others_go_on_while_a_load_runs(engine, fresh_prompt, held_load):
     done = {}
     while "b" not in done:
         done.update({one.request_id: one for one in engine.step() if one.finished})
-    assert begun.is_set() and "a" not in done
-    gate.set()
+    assert held.begun.is_set() and "a" not in done
+    held.let_go()
     assert engine.run_out()["a"] == plain
     engine.assert_nothing_held()
 
@@ -129,19 +118,17 @@ def test_a_block_that_the_engine_needs_is_not_saved_with_its_new_bytes(engine, f
     engine.assert_nothing_held()
 
 
-def test_a_load_that_fails_after_a_weight_update_lets_nothing_old_be_stored(engine, fresh_prompt,
-                                                                            held_load):
+def test_a_load_that_fails_after_a_weight_update_lets_nothing_old_be_stored(engine, fresh_prompt, held):
     """Its request is computed on from blocks of before the update. Leaves the family of the files."""
-    gate, begun = held_load
     prompt = fresh_prompt()
     engine.store([prompt])
     engine.ask([prompt[:70]], orlop="no_load,no_save")  # 2 blocks of its own
     engine.add("a", prompt)
-    while not begun.is_set():
+    while not held.begun.is_set():
         engine.step()
     engine.llm.reset_prefix_cache(reset_connector=True)
     with engine.counted() as new:
-        gate.set()
+        held.let_go()
         assert "a" in engine.run_out()
     assert new["failed_pages"] == 2 and new["saved_pages"] == 0
     engine.forget()

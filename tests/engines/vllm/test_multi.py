@@ -2,24 +2,14 @@
 """As two of four children of vLLM's MultiConnector: one saves, one loads, others do as they like."""
 
 import pytest
-from node import NodeProcess
 from remote import RemoteEngine
 
 
 @pytest.fixture(scope="module")
-def running(model, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("multi")
-    node = NodeProcess(str(folder / "orlop.sock"))
-    engine = None
-    try:
-        (folder / "files").mkdir()
-        engine = RemoteEngine("multi.MultiEngine", model, node.socket, str(folder / "files"))
+def running(model, place, tmp_path_factory):
+    with RemoteEngine("multi.MultiEngine", model, place, str(tmp_path_factory.mktemp("files"))) as engine:
         engine.wait_ready()
         yield engine
-    finally:
-        if engine is not None:
-            engine.close()
-        node.close()
 
 
 @pytest.fixture

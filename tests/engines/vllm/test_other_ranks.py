@@ -2,37 +2,20 @@
 """Ranks that hold the same heads. (Ranks that hold different layers cannot be run here: vLLM 0.32's
 CPU worker of the second stage ends with an AssertionError, with no connector at all.)"""
 
-import contextlib
-
 from conftest import prompt_of
-from node import NodeProcess
 from remote import RemoteEngine
 
 _CORES = {"VLLM_CPU_OMP_THREADS_BIND": "0|1"}
 _PROMPT = prompt_of(11)
 
 
-@contextlib.contextmanager
-def running(model, folder, **arguments):
-    node = NodeProcess(str(folder / "orlop.sock"))
-    engine = None
-    try:
-        engine = RemoteEngine("ranks.RanksEngine", model,
-                              {"socket": node.socket, "save_deadline": "2"}, environment=_CORES,
-                              **arguments)
-        engine.wait_ready()
-        yield engine
-    finally:
-        if engine is not None:
-            engine.close()
-        node.close()
-
-
-def test_heads_that_two_ranks_hold_are_stored_once(model, tmp_path):
+def test_heads_that_two_ranks_hold_are_stored_once(model, place):
     from tiny_model import make_llama
 
     one_head = make_llama(model.parent / "tiny-llama-1-head", kv_heads=1)
-    with running(one_head, tmp_path, tensor_parallel_size=2) as ranks:
+    with RemoteEngine("ranks.RanksEngine", one_head, {"socket": place, "save_deadline": "2"},
+                      tensor_parallel_size=2, environment=_CORES) as ranks:
+        ranks.wait_ready()
         (plain,) = ranks.plain([_PROMPT])
         before = ranks.counts_by_rank()
         (output,) = ranks.store([_PROMPT], tokens=8)

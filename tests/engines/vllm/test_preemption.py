@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from engine import BLOCK, Engine
 from gates import Gate
-from pools import pool_of, preempt_all, preemptions, threads_and_descriptors
+from pools import pool_of, preempt_all, threads_and_descriptors
 
 
 @pytest.mark.parametrize("load_mode", ["async", "sync"])
@@ -15,11 +15,11 @@ def test_preempted_requests_with_hits_answer_as_without_the_store(engine, fresh_
     prompts = [fresh_prompt() for _ in range(4)]
     plain = engine.plain(prompts, 120)
     engine.store(prompts)
-    before = preemptions(engine)
+    before = engine.preemptions()
     with pool_of(engine, 16), engine.options(load_mode=load_mode), engine.counted() as new:
         outputs = engine.ask(prompts, tokens=120)
     assert [one.tokens for one in outputs] == plain
-    assert preemptions(engine) >= before + 3 and new["loaded_pages"] >= 8 and not failures(new)
+    assert engine.preemptions() >= before + 3 and new["loaded_pages"] >= 8 and not failures(new)
     engine.assert_nothing_held()
 
 
@@ -121,7 +121,7 @@ def test_everything_is_given_back_whenever_a_request_is_interrupted(engine, life
     if life.gate is None or point.startswith("load"):
         engine.add("b", other, tokens=12)
     if what == "abort":
-        engine.llm.llm_engine.abort_request(["a"])
+        engine.abort("a")
     else:
         preempt_all(engine)
     if life.gate is not None:

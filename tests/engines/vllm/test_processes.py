@@ -1,18 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two engines, one after the other, each in vLLM's default three processes, on one node."""
 
-import pytest
 from conftest import prompt_of
-from node import NodeProcess
 from remote import answer_of
-
-
-@pytest.fixture
-def place(tmp_path):
-    place = str(tmp_path / "orlop.sock")
-    node = NodeProcess(place)
-    yield place
-    node.close()
 
 
 def test_second_engine_hits_what_the_first_one_stored(model, place):

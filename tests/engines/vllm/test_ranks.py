@@ -4,7 +4,6 @@ parts are."""
 
 import pytest
 from answers import BLOCK
-from node import NodeProcess
 from remote import RemoteEngine, answer_of
 
 _CORES = {"VLLM_CPU_OMP_THREADS_BIND": "0|1"}
@@ -12,22 +11,11 @@ _RANKS = [0, 1]
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    place = str(tmp_path_factory.mktemp("ranks") / "orlop.sock")
-    node = NodeProcess(place)
-    yield place
-    node.close()
-
-
-@pytest.fixture(scope="module")
 def running(model, place):
-    engine = RemoteEngine("ranks.RanksEngine", model, {"socket": place, "save_deadline": "2"},
-                          tensor_parallel_size=2, environment=_CORES)
-    try:
+    with RemoteEngine("ranks.RanksEngine", model, {"socket": place, "save_deadline": "2"},
+                      tensor_parallel_size=2, environment=_CORES) as engine:
         engine.wait_ready()
         yield engine
-    finally:
-        engine.close()
 
 
 @pytest.fixture

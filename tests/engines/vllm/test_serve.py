@@ -2,14 +2,23 @@
 """`vllm serve`: what its users see of the adapter over HTTP."""
 
 import json
+import os
 import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
 from pathlib import Path
+
+import pytest
 
 from orlop.engine.counters import NAMES
 from orlop.engine.doctor import as_text, worst
 from orlop.vllm import doctor
 from served import MIN_HIT
-from serving import BLOCK, TRANSFER
+from serving import BLOCK, TRANSFER, VllmServer, hold_port
 
 _ORLOP = "vllm:orlop_"
 _PROMPT = 150  # tokens: four blocks and a rest
@@ -77,6 +86,34 @@ def test_doctor_reads_the_running_server(served, fresh_prompt, capsys):
     assert [one for one in checks if one.name == "hits" and one.figures["hit_tokens"] >= 128], as_text(checks)
     assert doctor.main(["--socket", served.socket, "--metrics", address]) == 0
     assert "a node serves at" in capsys.readouterr().out
+
+
+# ---- without an engine ----------------------------------------------------------------------------
+
+
+def test_server_is_ended_by_a_second_interruption_too():
+    """Of a stopping server that does not hear, in a group of its own."""
+    server = VllmServer.__new__(VllmServer)
+    server._folder, server._held = tempfile.TemporaryDirectory(), hold_port()
+    server._process = subprocess.Popen(
+        [sys.executable, "-c", "import signal, sys\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+         "print('deaf', flush=True)\nsignal.pause()"], stdout=subprocess.PIPE, start_new_session=True)
+    assert server._process.stdout.readline() == b"deaf\n"
+    again = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    again.start()
+    with pytest.raises(KeyboardInterrupt):
+        server.close()
+    again.join()
+    assert server._process.returncode == -signal.SIGKILL and not Path(server._folder.name).exists()
+
+
+def test_port_is_given_to_nobody_else_and_can_be_served():
+    with hold_port() as held, hold_port() as other:
+        assert held.getsockname() != other.getsockname()
+        with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
+            stranger.bind(held.getsockname())
+        with socket.create_server(held.getsockname()) as server:  # SO_REUSEADDR, as vLLM
+            socket.create_connection(server.getsockname(), 10).close()
 
 
 def test_documentation_has_this_json():

@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from gates import Gate
+from gates import Gate, HeldLoads
 
 
 def threads() -> list[str]:
@@ -41,23 +41,17 @@ def test_asleep_nothing_touches_the_pages_and_every_load_is_a_miss(engine, store
     engine.assert_nothing_held()
 
 
-def test_a_load_under_way_when_the_memory_goes_is_answered(engine, stored, monkeypatch):
+def test_a_load_under_way_when_the_memory_goes_is_answered(engine, stored):
     prompt, plain = stored
-    loader, begun, gate = engine.worker._worker._loader, threading.Event(), threading.Event()
-    load = loader._load
-
-    def waiting(*arguments):
-        begun.set()
-        assert gate.wait(60)
-        return load(*arguments)
-
-    monkeypatch.setattr(loader, "_load", waiting)
-    engine.add("a", prompt, tokens=8)
-    while not begun.is_set():
-        engine.step()
-    going = threading.Thread(target=engine.worker.unregister_kv_caches)
-    going.start()
-    gate.set()
+    held = HeldLoads(engine.worker)
+    try:
+        engine.add("a", prompt, tokens=8)
+        while not held.begun.is_set():
+            engine.step()
+        going = threading.Thread(target=engine.worker.unregister_kv_caches)
+        going.start()
+    finally:
+        held.let_go()
     going.join(60)
     assert not going.is_alive() and threads() == []
     engine.worker.restore_kv_caches()

@@ -8,33 +8,23 @@ from pathlib import Path
 import pytest
 from answers import BLOCK
 from conftest import prompt_of
-from node import NodeProcess
 from remote import RemoteEngine
 
 _DRAFTS = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 3,
            "prompt_lookup_min": 1}
 _UNCOMPILED = str(Path(__file__).parent / "uncompiled")
 _PROMPT, _TOKENS = prompt_of(3, 100), 90
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    node = NodeProcess(str(tmp_path_factory.mktemp("speculation") / "orlop.sock"))
-    yield node.socket
-    node.close()
+_REPEATS = [9] * 100  # the model repeats itself, so that drafts are right
 
 
 @pytest.fixture(scope="module")
 def drafting(model, place):
     path = f"{_UNCOMPILED}:{os.environ.get('PYTHONPATH', '')}"
-    engine = RemoteEngine("engine.Engine", model,
-                          {"socket": place, "save_deadline": "2", "load_mode": "sync"},
-                          speculative_config=_DRAFTS, environment={"PYTHONPATH": path})
-    try:
+    with RemoteEngine("engine.Engine", model,
+                      {"socket": place, "save_deadline": "2", "load_mode": "sync"},
+                      speculative_config=_DRAFTS, environment={"PYTHONPATH": path}) as engine:
         engine.wait_ready()
         yield engine
-    finally:
-        engine.close()
 
 
 @pytest.fixture
@@ -45,18 +35,19 @@ def speculating(drafting):
 
 
 def test_only_accepted_tokens_are_stored(speculating):
-    (plain,) = speculating.plain([_PROMPT], _TOKENS)
     before = speculating.drafts()
-    with speculating.counted() as new:
-        (output,) = speculating.store([_PROMPT], tokens=_TOKENS)
+    for prompt in (_PROMPT, _REPEATS):
+        (plain,) = speculating.plain([prompt], _TOKENS)
+        with speculating.counted() as new:
+            (output,) = speculating.store([prompt], tokens=_TOKENS)
+        computed = (len(prompt) + _TOKENS - 1) // BLOCK
+        assert output.tokens == plain and new["saved_pages"] == computed
+        turn = prompt + plain + prompt_of(4, 20)
+        (right,) = speculating.plain([turn])
+        (output,) = speculating.ask([turn])
+        assert (output.tokens, output.cached) == (right, computed * BLOCK)
     drafted, accepted = (after - one for one, after in zip(before, speculating.drafts(), strict=True))
-    assert output.tokens == plain and accepted < drafted  # what is rejected would be the danger
-    computed = (len(_PROMPT) + _TOKENS - 1) // BLOCK
-    assert new["saved_pages"] == computed
-    turn = _PROMPT + plain + prompt_of(4, 20)
-    (right,) = speculating.plain([turn])
-    (output,) = speculating.ask([turn])
-    assert (output.tokens, output.cached) == (right, computed * BLOCK)
+    assert 0 < accepted < drafted  # steps that keep some of what they computed, and some that keep none
     speculating.assert_nothing_held()
 
 
@@ -80,9 +71,8 @@ def test_other_data_types_share_nothing_and_no_prefix_cache_is_needed(speculatin
     """Last of all: the engine of the other tests has stored the prompt in float32."""
     (output,) = speculating.ask([_PROMPT])
     assert output.cached == 96
-    other = RemoteEngine("engine.Engine", model, {"socket": place, "save_deadline": "2"},
-                         dtype="bfloat16", enable_prefix_caching=False)
-    try:
+    with RemoteEngine("engine.Engine", model, {"socket": place, "save_deadline": "2"},
+                      dtype="bfloat16", enable_prefix_caching=False) as other:
         other.wait_ready()
         (cold,) = other.ask([_PROMPT])
         other.settle()
@@ -92,5 +82,3 @@ def test_other_data_types_share_nothing_and_no_prefix_cache_is_needed(speculatin
         # Equality with the cold answer cannot be asked of bfloat16.
         assert first == second and first.cached == 96 and new["loaded_pages"] == 6
         other.assert_nothing_held()
-    finally:
-        other.close()
