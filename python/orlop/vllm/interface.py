@@ -7,6 +7,7 @@
 interface-VERSION.txt beside this file is the first one's output for a release that was tested.
 """
 
+import contextlib
 import dataclasses
 import enum
 import importlib
@@ -165,7 +166,8 @@ def _has(found: Any, name: str) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    lines = interface_differences() if arguments == ["--compare"] else interface()
+    with contextlib.redirect_stdout(sys.stderr):  # vLLM's import logs to stdout, which is our answer's
+        lines = interface_differences() if arguments == ["--compare"] else interface()
     print("\n".join(lines))
     return 1 if arguments == ["--compare"] and lines else 0
 

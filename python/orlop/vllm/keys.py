@@ -3,9 +3,13 @@
 
 from typing import Any
 
+from vllm.v1.core import kv_cache_utils
 from vllm.v1.core.kv_cache_utils import generate_block_hash_extra_keys
 
 from orlop.engine import keys as chain
+
+# Before 0.32 the engine's extra keys know a LoRA by its name alone, and a salt may be the same text.
+_LORAS_ARE_TOLD_APART = hasattr(kv_cache_utils, "to_event_extra_keys")
 
 
 class RequestKeys:
@@ -40,7 +44,14 @@ class RequestKeys:
         size, tokens = self._block_size, self._request.all_token_ids
         while len(self._own) < end:
             begin = len(self._own) * size
-            extra, self._next_image = generate_block_hash_extra_keys(
-                self._request, begin, begin + size, self._next_image)
             parent = self._own[-1] if self._own else chain.first_parent()
-            self._own.append(chain.chain_key(parent, tokens[begin:begin + size], extra))
+            self._own.append(chain.chain_key(parent, tokens[begin:begin + size],
+                                             self._extra(begin, begin + size)))
+
+    def _extra(self, begin: int, end: int) -> Any:
+        extra, self._next_image = generate_block_hash_extra_keys(
+            self._request, begin, end, self._next_image)
+        lora = self._request.lora_request
+        if lora is None or _LORAS_ARE_TOLD_APART:
+            return extra
+        return ("lora", lora.lora_name, lora.lora_path), extra

@@ -54,6 +54,7 @@ class RequestState:
         #: per group the blocks from the first that were ordered to be saved, or are stored
         self.saved = [0] * groups
         self.local = 0  # tokens of the engine's own hit at the last look-up
+        self.certain = 0  # tokens that were there when it got its blocks: own ones, or of a load that is over
         self.offer: Offer | None = None
         self.failed = False
         self.told: Reason | None = None  # of the last look-up, counted once
@@ -150,6 +151,8 @@ class SchedulerSide:
         state = self._requests.get(request.request_id)
         if state is not None:
             state.blocks = [list(table) for table in tables]
+            # The engine counts what a load brings once it is over, of one inside the step after this call.
+            state.certain = max(state.local, request.num_computed_tokens)
         # By whomever: another connector of vLLM's MultiConnector loads into what we get with 0 tokens.
         for group, table in zip(self._groups, tables, strict=True):
             self._allocated += table[self._local(request.request_id) // group.page_tokens:]
@@ -215,7 +218,8 @@ class SchedulerSide:
             self._counters.add("lookups", reason=Reason.NOT_TAKEN)
         scheduled = list(_scheduled(output, len(self._groups)))
         overwritten, self._allocated = self._allocated, []
-        if getattr(output, "has_sync_kv_loads", False) and self._has_foreign_load(scheduled):
+        # Before 0.32 the engine does not say whether there are such loads: there may be.
+        if getattr(output, "has_sync_kv_loads", True) and self._has_foreign_load(scheduled):
             self._unknown_steps = self._steps_in_flight
         wait, self._unknown_steps = self._unknown_steps > 0, max(0, self._unknown_steps - 1)
         saves: list[SaveOrder] = []
@@ -243,8 +247,12 @@ class SchedulerSide:
         """Whether another connector's load runs inside this step. It may fail without our knowing it in
         time: what is computed on it is stored later, if it still counts as computed then."""
         own = {order.request for order in self._orders}
-        return any(whole and name not in own and computed > self._local(name)
+        return any(whole and name not in own and computed > self._certain(name)
                    for name, computed, _, whole in scheduled)
+
+    def _certain(self, name: str) -> int:
+        state = self._requests.get(name)
+        return 0 if state is None else state.certain
 
     def _local(self, name: str) -> int:
         state = self._requests.get(name)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from conftest import prompt_of
 from engine import sampling
+from releases import FAILED_REQUESTS_ARE_TOLD, needs_failed_requests, received
 from test_without_engine import configuration, connector, full, groups  # noqa: F401
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
 from vllm.v1.request import Request
@@ -121,7 +122,9 @@ def test_a_hook_of_the_scheduler_returns_its_promise(scheduler, hook):
     check(scheduler, hook, *SCHEDULER[hook])
 
 
-@pytest.mark.parametrize("hook", WORKER)
+@pytest.mark.parametrize("hook", [
+    pytest.param(hook, marks=needs_failed_requests) if hook == "get_transfer_results" else hook
+    for hook in WORKER])
 def test_a_hook_of_the_worker_returns_its_promise(worker, hook):
     check(worker, hook, *WORKER[hook])
 
@@ -144,10 +147,21 @@ def test_a_load_that_could_not_begin_is_answered(worker):
     worker.start_load_kv(None)
     real = worker._worker._real
     worker._worker = real  # the next step's calls succeed again
-    results = worker.get_transfer_results(set())
-    assert results.finished_recving | results.failed_recving == {"r"}
+    assert received(worker) == {"r"}
     assert worker.get_block_ids_with_load_errors() == {1}
-    assert worker.get_transfer_results(set()).finished_recving == set()
+    assert received(worker) == set()
+
+
+def test_a_load_of_unknown_blocks_fails_its_request_or_else_every_block(worker):
+    worker._worker = worker._worker._real
+    orders = StepOrders([LoadOrder("r", [], [], True, whole=True)], [], [], True, "rev")
+    worker.handle_preemptions(orders)
+    worker.bind_connector_metadata(orders)
+    worker.start_load_kv(None)
+    worker._worker._loader.wait_for_one(60)
+    assert received(worker) == worker._step.failed == {"r"}
+    every_block = {0, 1, 2, 3}
+    assert worker.get_block_ids_with_load_errors() == (set() if FAILED_REQUESTS_ARE_TOLD else every_block)
 
 
 @pytest.mark.parametrize("method", ["_begin", "_register"])

@@ -47,7 +47,7 @@ class Store:
                         for rank in range(ranks)] for i in range(len(groups))]
         self.request = SimpleNamespace(
             request_id=name, num_tokens=TOKENS + 8, num_prompt_tokens=TOKENS + 8, prompt_embeds=None,
-            kv_transfer_params=None,
+            kv_transfer_params=None, num_computed_tokens=0,
             block_hashes=[f"{name}-{i}".encode().ljust(32, b".") for i in range(TOKENS // 32)])
         self.pages = RequestPages(RequestKeys(self.request, 32, engine_hashes=True), groups, 32)
         self.finder = Finder(client, groups)
@@ -230,7 +230,8 @@ class Side:
         goes_on = [name] if new is None else []
         return self.side.orders(SimpleNamespace(
             scheduled_new_reqs=begins, num_scheduled_tokens={name: scheduled},
-            total_num_scheduled_tokens=scheduled, scheduled_cached_reqs=SimpleNamespace(
+            total_num_scheduled_tokens=scheduled, has_sync_kv_loads=False,
+            scheduled_cached_reqs=SimpleNamespace(
                 req_ids=goes_on, num_computed_tokens=[computed], new_block_ids=[added],
                 resumed_req_ids=set())))
 

@@ -27,13 +27,15 @@ def side_of(store, **changed):
 
 
 def step(side, *, new=(), goes_on=(), sync=False):
-    """new: (request, tokens computed before, tables, tokens); goes_on: (request, computed, tokens)."""
+    """new: (request, tokens computed before, tables, tokens); goes_on: (request, computed, tokens);
+    sync: None: the engine does not say, as before 0.32."""
     tokens = {one[0].request_id: one[-1] for one in (*new, *goes_on)}
+    said = {} if sync is None else {"has_sync_kv_loads": sync}
     return side.orders(SimpleNamespace(
         scheduled_new_reqs=[SimpleNamespace(req_id=request.request_id, num_computed_tokens=computed,
                                             block_ids=tables) for request, computed, tables, _ in new],
         num_scheduled_tokens=tokens, total_num_scheduled_tokens=sum(tokens.values()),
-        has_sync_kv_loads=sync, scheduled_cached_reqs=SimpleNamespace(
+        **said, scheduled_cached_reqs=SimpleNamespace(
             req_ids=[request.request_id for request, _, _ in goes_on],
             num_computed_tokens=[computed for _, computed, _ in goes_on],
             new_block_ids=[None for _ in goes_on], resumed_req_ids=set())))
@@ -60,8 +62,10 @@ def test_blocks_of_a_load_inside_the_step_are_read_no_more(client):  # noqa: F81
     side.close()
 
 
+@pytest.mark.parametrize("sync", [True, None])
 @pytest.mark.parametrize("in_flight", [1, 2])
-def test_nothing_is_saved_until_the_outcome_of_a_load_inside_a_step_is_known(client, in_flight):  # noqa: F811
+def test_nothing_is_saved_until_the_outcome_of_a_load_inside_a_step_is_known(client, in_flight,  # noqa: F811
+                                                                             sync):
     """Also beside a load of ours inside the same step, whose failure we would know."""
     store, other = Store(client, [Prefix(32)]), Store(client, [Prefix(32)])
     store.put(0, 0, range(4))
@@ -71,7 +75,7 @@ def test_nothing_is_saved_until_the_outcome_of_a_load_inside_a_step_is_known(cli
     ours, theirs = ([1, 2, 3, 4, 5],), ([11, 12, 13, 14, 15],)
     side.allocated(store.request, ours, 128)
     side.allocated(other.request, theirs, 0)
-    orders = step(side, new=[(store.request, 128, ours, 32), (other.request, 64, theirs, 64)], sync=True)
+    orders = step(side, new=[(store.request, 128, ours, 32), (other.request, 64, theirs, 64)], sync=sync)
     assert [order.request for order in orders.loads] == [store.request.request_id]
     assert not orders.saves
     for _ in range(in_flight - 1):
@@ -82,14 +86,32 @@ def test_nothing_is_saved_until_the_outcome_of_a_load_inside_a_step_is_known(cli
     store.assert_nothing_pinned()
 
 
-def test_a_load_of_ours_inside_a_step_keeps_nothing_from_being_saved(client):  # noqa: F811
+@pytest.mark.parametrize("sync", [True, None])
+def test_a_load_of_ours_inside_a_step_keeps_nothing_from_being_saved(client, sync):  # noqa: F811
     store = Store(client, [Prefix(32)])
     store.put(0, 0, range(4))
     side = side_of(store, load_mode="sync")
     assert side.look_up(store.request, 0) == 128
     side.allocated(store.request, ([1, 2, 3, 4, 5],), 128)
-    orders = step(side, new=[(store.request, 128, ([1, 2, 3, 4, 5],), 32)], sync=True)
+    orders = step(side, new=[(store.request, 128, ([1, 2, 3, 4, 5],), 32)], sync=sync)
     assert [order.blocks for order in orders.saves] == [[5]]
+    side.close()
+
+
+@pytest.mark.parametrize("ours", [True, False])
+@pytest.mark.parametrize("sync", [False, None])
+def test_a_load_that_was_over_before_the_step_keeps_nothing_from_being_saved(client, sync, ours):  # noqa: F811
+    store = Store(client, [Prefix(32)])
+    if ours:
+        store.put(0, 0, range(4))
+    side = side_of(store)
+    assert side.look_up(store.request, 0) == (128 if ours else 0)
+    side.allocated(store.request, ([1, 2, 3, 4],), 128 if ours else 0)
+    assert not step(side, sync=sync).saves
+    store.request.num_computed_tokens = 128  # the engine counts what an asynchronous load brought
+    side.allocated(store.request, ([1, 2, 3, 4, 5],), 0)
+    orders = step(side, new=[(store.request, 128, ([1, 2, 3, 4, 5],), 32)], sync=sync)
+    assert orders.saves[0].blocks[-1] == 5
     side.close()
 
 
