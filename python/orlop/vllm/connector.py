@@ -266,11 +266,15 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
         return None, set(self._step.received) or None
 
     def get_transfer_results(self, finished_req_ids: set[str]) -> Any:
+        """Not called by vLLM 0.26, which calls get_finished() only."""
         _, received = self.get_finished(finished_req_ids)
         return base.KVConnectorTransferResults(finished_recving=received or set(),
                                                failed_recving=set(self._step.failed))
 
     def get_block_ids_with_load_errors(self) -> set[int]:
+        if self._step.failed and not hasattr(base, "KVConnectorTransferResults"):
+            # vLLM 0.26 knows failed blocks only, and of this load no block is known: every one may be.
+            return set(range(self._kv_cache_config.num_blocks))
         return set(self._step.bad_blocks)
 
     def build_connector_worker_meta(self) -> Any:
