@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from orlop import Outcome
 from orlop.engine.keys import KEY_LEN, chain_key, first_parent
-from orlop.engine.pages import PageRanges
 from orlop.engine.weights import WeightsUnknown, digest_of, weights_identity
 
 # ---- keys ----------------------------------------------------------------------------------------
@@ -109,71 +108,3 @@ def test_digest_of_does_not_know_order_but_everything_else():
     assert digest_of({"a": 1}) != digest_of({"a": "1"})
     with pytest.raises(TypeError):
         digest_of({"a": object()})
-
-
-# ---- pages ---------------------------------------------------------------------------------------
-
-
-def layers_of(kind):
-    """Three layers of 8 pages of 1,024 bytes, their memory, filled with one pattern."""
-    memory = np.arange(3 * 8 * 1024, dtype=np.uint32).astype(np.uint8)
-    if kind == "layers outermost":
-        return list(memory.reshape(3, 8, 1024))
-    if kind == "pages outermost":
-        return [memory.reshape(8, 3, 1024)[:, i] for i in range(3)]
-    if kind == "backwards":
-        return list(memory.reshape(3, 8, 1024))[::-1]
-    a = np.empty((5, 8, 1024), np.uint8)  # at unequal distances
-    a[[0, 1, 4]] = memory.reshape(3, 8, 1024)
-    return [a[0], a[1], a[4]]
-
-
-@pytest.mark.parametrize("kind", ["layers outermost", "pages outermost", "backwards", "unequal"])
-def test_pages_come_back_byte_for_byte_and_touch_no_others(client, open_namespace, kind):
-    source, target = PageRanges(layers_of(kind)), layers_of(kind)
-    ns = open_namespace(client, source.value_len)
-    keys = [b"k%d" % i for i in range(3)]
-    with client.put_start(ns, keys) as put:
-        for i, page in enumerate([5, 0, 7]):
-            source.copy_in(put, i, page)
-        assert put.commit().result(10) == [Outcome.STORED] * 3
-    assert client.get_bytes(ns, keys[0])[0] == b"".join(
-        layer[5].tobytes() for layer in layers_of(kind))
-    for layer in target:
-        layer[:] = 0xEE
-    ranges = PageRanges(target)
-    with client.read(ns, keys) as read:
-        assert all(ranges.copy_out(read, i, page) for i, page in enumerate([2, 1, 6]))
-    for layer, original in zip(target, layers_of(kind), strict=True):
-        assert (layer[[2, 1, 6]] == original[[5, 0, 7]]).all()
-        assert (layer[[0, 3, 4, 5, 7]] == 0xEE).all()
-
-
-def test_pages_outside_are_refused(client, open_namespace):
-    ranges = PageRanges(layers_of("backwards"))
-    ns = open_namespace(client, ranges.value_len)
-    with client.put_start(ns, [b"k"]) as put:
-        for page in (-1, 8):
-            with pytest.raises(ValueError, match="of 8"):
-                ranges.copy_in(put, 0, page)
-
-
-def test_pages_of_wrong_layers_are_refused():
-    good = np.zeros((4, 8), np.uint8)
-    for layers in ([], [good.astype(np.int8)], [good[0]], [good[:, ::2]], [good, good[:2]],
-                   [good, np.zeros((4, 16), np.uint8)[:, :8]]):
-        with pytest.raises(ValueError, match="layers"):
-            PageRanges(layers)
-
-
-def test_pages_that_do_not_match_their_checksum_leave_the_page_alone(client, open_namespace):
-    target = layers_of("layers outermost")
-    ranges = PageRanges(target)
-    ns = open_namespace(client, ranges.value_len)
-    with client.put_start(ns, [b"k"]) as put:
-        ranges.copy_in(put, 0, 3)
-        put.set_checksum(0, 12345)
-        assert put.commit().result(10) == [Outcome.STORED]
-    with client.read(ns, [b"k"]) as read:
-        assert not ranges.copy_out(read, 0, 1)
-    assert all((a == b).all() for a, b in zip(target, layers_of("layers outermost"), strict=True))

@@ -15,12 +15,8 @@ _BYTES = bytes(4096)
 
 class Watched:
     def __init__(self, client: orlop.Client) -> None:
-        self.seconds = 0.0
-        self.presence = Presence(client, self._spend)
+        self.presence = Presence(client)
         self._changes: list[Change] = []
-
-    def _spend(self, seconds: float) -> None:
-        self.seconds += seconds
 
     def until(self, told: Callable[[list[Change]], bool]) -> list[Change]:
         """Everything told so far, once it is so."""
@@ -138,7 +134,7 @@ def test_pages_that_nobody_stores_cost_a_tenth_of_a_processor(
     while time.monotonic() < begun + 2:
         assert watched.presence.is_waiting()
         time.sleep(0.01)
-    assert 0 < watched.seconds < 0.2 * (time.monotonic() - begun)
+    assert 0 < watched.presence.processor_seconds < 0.2 * (time.monotonic() - begun)
 
 
 def test_what_is_cleared_is_not_told(client: orlop.Client, ns: orlop.Namespace,
@@ -212,11 +208,11 @@ def test_nothing_is_told_as_gone_while_the_node_is_away_and_everything_when_it_c
                 while client.ready:
                     assert time.monotonic() < deadline
                     time.sleep(0.002)
-                looks, deadline = one.seconds, time.monotonic() + 1.2  # two rounds
+                looks, deadline = one.presence.processor_seconds, time.monotonic() + 1.2  # two rounds
                 while time.monotonic() < deadline:
                     assert one.presence.take() == []
                     time.sleep(0.01)
-                assert one.seconds > looks
+                assert one.presence.processor_seconds > looks
                 node = start()
                 assert told(one.until(lambda all: len(all) == 2))[1] == (False, ["a"])
             finally:

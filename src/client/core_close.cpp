@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ClientCore: birth and end of a client.
+#include <pthread.h>
+
 #include <algorithm>
 #include <system_error>
 #include <utility>
@@ -60,7 +62,10 @@ std::shared_ptr<ClientCore> ClientCore::start(ClientOptions options) {
   if (const auto& engine = environment_copy_engine(); !engine) return cannot(engine.error());
   try {
     const client::BlockSignals blocked;
-    core->thread_ = std::thread([raw = core.get()] { raw->run(); });
+    core->thread_ = std::thread([raw = core.get()] {
+      ::pthread_setname_np(::pthread_self(), "orlop-client");
+      raw->run();
+    });
     core->own_thread_.store(core->thread_.get_id());
   } catch (const std::system_error& error) {
     return cannot({ErrorCode::kSystem, std::string("starting the library's thread failed: ") +

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/page_cache.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <system_error>
 #include <utility>
@@ -250,7 +252,10 @@ Result<void> PageCacheState::enter(const std::shared_ptr<PageJob>& job,
   if (!thread_.joinable()) {
     try {
       const client::BlockSignals blocked;
-      thread_ = std::thread([this] { run(); });
+      thread_ = std::thread([this] {
+        ::pthread_setname_np(::pthread_self(), "orlop-copied");
+        run();
+      });
     } catch (const std::system_error& error) {
       return fail(ErrorCode::kSystem, std::string("starting the completion thread failed: ") +
                                           error.what() + "; raise the limit of threads");

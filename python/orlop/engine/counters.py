@@ -4,6 +4,8 @@
 import threading
 from collections.abc import Mapping
 
+from orlop.engine.processor import PROCESS
+
 NAMES = {
     "hit_tokens": "tokens offered from the store",
     "loaded_pages": "pages brought back",
@@ -21,7 +23,7 @@ NAMES = {
     "not_understood": "requests that asked the adapter for something that there is not",
     "exceptions": "errors of the adapter, by hook",
     "hook_seconds": "time inside the engine's hooks",
-    "thread_seconds": "processor time of the adapter's threads",
+    "thread_seconds": "processor time of Orlop's threads in this process",
 }
 
 
@@ -42,6 +44,7 @@ class Counters:
 
     def take(self) -> dict[str, float]:
         """What came since the last take; totals keep it."""
+        self._add_threads(PROCESS.take())
         with self._lock:
             new, self._new = self._new, {}
             merge(self._all, new)
@@ -49,10 +52,16 @@ class Counters:
 
     def totals(self) -> dict[str, float]:
         """Everything since the start, taken or not."""
+        self._add_threads(PROCESS.take(at_once=True))
         with self._lock:
             result = dict(self._all)
             merge(result, self._new)
             return result
+
+    def _add_threads(self, seconds: float) -> None:
+        # Of several adapters in one process whoever asks first counts all threads' time.
+        if seconds > 0:
+            self.add("thread_seconds", seconds)
 
 
 def merge(into: dict[str, float], other: Mapping[str, float]) -> None:

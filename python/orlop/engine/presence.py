@@ -13,7 +13,7 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import orlop
@@ -51,10 +51,9 @@ class Change:
 class Presence:
     """Thread-safe; a thread of its own looks, no call waits for the node."""
 
-    def __init__(self, client: orlop.Client, spent: Callable[[float], None]) -> None:
-        """spent: told the processor seconds of the thread."""
+    def __init__(self, client: orlop.Client) -> None:
         self._client = client
-        self._spent = spent
+        self.processor_seconds = 0.0  #: of looking
         self._change = threading.Condition()
         self._waiting: list[tuple[float, list[_Placed]]] = []  # (given up at, pages)
         # With the time before which it is not told as gone.
@@ -136,7 +135,7 @@ class Presence:
             except orlop.Error:
                 pass  # closed, or no node: nothing is known now
             spent = time.thread_time() - processor
-            self._spent(spent)
+            self.processor_seconds += spent
 
     def _look_for_new(self) -> None:
         with self._change:

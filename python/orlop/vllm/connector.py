@@ -24,11 +24,13 @@ from orlop.engine.keys import CHAIN
 from orlop.engine.options import Options, parse_options
 from orlop.vllm import events, identity
 from orlop.vllm.family import Family
+from orlop.vllm.layouts import device_of, pages_of
 from orlop.vllm.messages import RankTold, StepOrders, StepReport
 from orlop.vllm.metrics import OrlopPromMetrics, OrlopStats
 from orlop.vllm.offers import are_whole
 from orlop.vllm.scheduler import SchedulerSide
 from orlop.vllm.store import RankStore
+from orlop.vllm.streams import streams_of
 from orlop.vllm.worker import StepEnds, WorkerSide
 
 _LOG = logging.getLogger("vllm.orlop")  # below vLLM's own, so that it goes where theirs go
@@ -97,14 +99,15 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
         self._registered = kv_caches
         rank, self._is_copy = _rank(self._vllm_config, self._kv_cache_config)
         try:
-            pages = identity.pages_of(kv_caches, self._kv_cache_config)
+            pages = pages_of(kv_caches, self._kv_cache_config)
             descriptors = identity.describe_rank(self._vllm_config, self._kv_cache_config, pages,
                                                  rank, CHAIN)
+            streams = streams_of(device_of(kv_caches))
         except (ValueError, identity.Refused) as error:
             return self._refuse(error)
         if self._client is None:
             self._client = orlop.Client(socket=self._options.socket, name="vllm worker")
-        store = RankStore(self._client, pages, descriptors, self._counters)
+        store = RankStore(self._client, [one.layout for one in pages], streams, descriptors, self._counters)
         if self._worker is not None:
             return self._worker.resume(store)
         self._worker = WorkerSide(self._options, store)

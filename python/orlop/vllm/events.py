@@ -65,7 +65,7 @@ class StoreEvents:
         self._hash_tokens = hash_tokens
         self._namespaces: dict[int, tuple[orlop.Namespace, ...]] = {}
         self._cleared = False
-        self._presence = Presence(client, lambda seconds: counters.add("thread_seconds", seconds))
+        self._presence = Presence(client)
 
     def note(self, request: Any, group: int, namespaces: Sequence[orlop.Namespace], first: int,
              keys: Sequence[bytes]) -> None:

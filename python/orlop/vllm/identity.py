@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import vllm
 from vllm.distributed.kv_transfer.kv_connector.v1 import base
+from vllm.v1.core import kv_cache_utils
 
 from orlop.engine import recovery
 from orlop.engine.options import Options
-from orlop.engine.pages import PageRanges
 from orlop.engine.weights import WeightsUnknown, digest_of, weights_identity
+from orlop.vllm.layouts import GroupPages, Refused
 from orlop.vllm.offers import are_whole
 
 # vLLM's name of the hash -> whether every process computes the same ones, and what else is in it.
@@ -33,10 +33,6 @@ _FIXED_ROPES = {"default", "linear", "llama3", "yarn", "mrope", "proportional"}
 _FROM_FOLDER = {"auto", "hf", "safetensors", "fastsafetensors", "instanttensor", "mistral", "npcache", "pt",
                 "sharded_state"}
 _NAME_THEM = "set the option `weights` to a name that changes with the weights"
-
-
-class Refused(Exception):
-    """This configuration is not understood: the adapter stays off, for this reason."""
 
 
 def check_configuration(config: Any, kv_cache_config: Any) -> None:
@@ -110,7 +106,15 @@ def ranks_of_a_head(config: Any, kv_cache_config: Any) -> int:
 
 
 def engine_hashes_are_keys(config: Any) -> bool:
-    return config.cache_config.prefix_caching_hash_algo in _HASHES
+    """Whether equal ones mean equal tokens and extra keys, in every process."""
+    if config.cache_config.prefix_caching_hash_algo not in _HASHES:
+        return False
+    # Before 0.32 hashes begin with random bytes of the process's own, unless the user seeds them, and do
+    # not tell one kind of extra key from another.
+    is_seeded = hasattr(kv_cache_utils, "DEFAULT_NONE_HASH_SEED") or "PYTHONHASHSEED" in os.environ
+    is_tagged = hasattr(kv_cache_utils, "to_event_extra_keys")
+    return is_seeded and (is_tagged or (config.lora_config is None
+                                        and not config.model_config.is_multimodal_model))
 
 
 def key_spec(config: Any, chain: str) -> str:
@@ -123,45 +127,7 @@ def key_spec(config: Any, chain: str) -> str:
     return f"{algorithm}{_HASHES[algorithm]}{other}"
 
 
-def pages_of(kv_caches: dict[str, Any], kv_cache_config: Any) -> list[PageRanges]:
-    """Each group's memory. Raises Refused for layouts that are not whole pages on the host."""
-    groups, blocks = kv_cache_config.kv_cache_groups, kv_cache_config.num_blocks
-    if len(groups) == 1:
-        return [_pages(kv_caches, blocks)]
-    unknown = kv_caches.keys() - {name for group in groups for name in group.layer_names}
-    if unknown:
-        raise Refused(f"{min(unknown)} is in none of the {len(groups)} KV cache groups")
-    return [_pages({name: kv_caches[name] for name in group.layer_names if name in kv_caches}, blocks)
-            for group in groups]
-
-
-def _pages(kv_caches: dict[str, Any], blocks: int) -> PageRanges:
-    layers: dict[int, Any] = {}
-    for name, cache in kv_caches.items():
-        if not isinstance(cache, torch.Tensor):
-            raise Refused(f"{name} is a {type(cache).__name__}, not one tensor")
-        if cache.device.type != "cpu":
-            raise Refused(f"{name} is on {cache.device}; only the CPU is supported yet")
-        layers.setdefault(cache.data_ptr(), _rows(name, cache, blocks))
-    if not layers:
-        raise Refused("the engine registered no KV cache")
-    return PageRanges(list(layers.values()))
-
-
-def _rows(name: str, cache: Any, blocks: int) -> Any:
-    """[blocks, bytes]. A block may be several of the backend's own smaller ones in a row."""
-    if not cache[0].is_contiguous() or cache.shape[0] % blocks or (
-            cache.shape[0] != blocks and not cache.is_contiguous()):
-        raise Refused(f"{name}: shape {tuple(cache.shape)}, strides {cache.stride()} are not whole "
-                      f"ranges of {blocks} blocks")
-    length = cache.numel() // blocks * cache.element_size()
-    stride = cache.stride(0) * cache.element_size() * (cache.shape[0] // blocks)
-    rows: Any = torch.as_strided(cache.view(torch.uint8), (blocks, length), (stride, 1)).numpy()
-    assert rows.dtype == np.uint8
-    return rows
-
-
-def describe_rank(config: Any, kv_cache_config: Any, pages: Sequence[PageRanges],
+def describe_rank(config: Any, kv_cache_config: Any, pages: Sequence[GroupPages],
                   rank: dict[str, int], chain: str) -> list[dict[str, Any]]:
     """The descriptors' fields without revision, one a cache group. rank: tp_rank, tp_size, pp_rank,
     pp_size."""
@@ -173,13 +139,13 @@ def describe_rank(config: Any, kv_cache_config: Any, pages: Sequence[PageRanges]
         layout = "/".join((
             f"vllm-{'.'.join(vllm.__version__.split('.')[:2])}",
             str(getattr(cache, "kv_cache_layout", None) or "default"),
-            _backend(config, group, spec),
+            _backend(config, group, spec, own.dims),
             key_spec(config, chain)))
         descriptors.append({
             "engine": "vllm", "layout": layout, "model": model, "component": component,
             "dtype": f"{cache.cache_dtype}:{spec.dtype}".replace("torch.", ""),
-            "page_tokens": spec.block_size, "value_len": own.value_len,
-            "layers": own.value_len // own.page_len, "heads": spec.num_kv_heads, **rank})
+            "page_tokens": spec.block_size, "value_len": own.layout.value_len,
+            "layers": len(own.layout.parts), "heads": spec.num_kv_heads, **rank})
     return descriptors
 
 
@@ -198,9 +164,15 @@ def _components(kv_cache_config: Any, rank: dict[str, int]) -> list[str]:
     return [f"{kind}.{i}of{len(groups)}-{digest}" for i, kind in enumerate(kinds)]
 
 
-def _backend(config: Any, group: Any, spec: Any) -> str:
-    # The attention kernel chooses how a CPU page looks inside (K transposed or packed).
+def _backend(config: Any, group: Any, spec: Any, dims: str) -> str:
+    """Which kernels understand the pages. dims: of pages on a GPU."""
     layers = config.compilation_config.static_forward_context
+    if dims:
+        kernels = {layers[name].attn_backend.get_name() for name in group.layer_names}
+        if len(kernels) != 1:
+            raise Refused(f"layers of one KV cache group have several kernels: {', '.join(sorted(kernels))}")
+        return f"cuda-{kernels.pop()}-{dims}"
+    # The attention kernel chooses how a CPU page looks inside (K transposed or packed).
     kinds = {getattr(layers.get(name), "isa", None) for name in group.layer_names}
     isa = kinds.pop() if len(kinds) == 1 else None
     if isa is None:

@@ -4,28 +4,35 @@
 import threading
 import time
 from collections import deque
+from typing import Any
 
 import orlop
 from orlop.engine import reasons
 from orlop.engine.reasons import Reason
+from orlop.gpu import Restore
 from orlop.vllm.messages import LoadEnd, LoadOrder
 from orlop.vllm.store import RankStore
 
-_STOP_SECONDS = 30.0  # for the page under copy, and the loads behind it, which fail at once
+_STOP_SECONDS = 30.0  # for the value under copy, and the loads behind it, which fail at once
+# A page that does not match is checked by the node and removed; until then a save of it would find it
+# stored. Waited for on the loads' own thread, which has nothing better to do with what failed.
+_REMOVAL_SECONDS = 0.02
+_REMOVAL_LOOK = 0.001
 
 
 class Loader:
     """Every order that was given to submit() or now() ends in exactly one LoadEnd, whatever fails.
 
-    Thread: the engine's worker calls; the copies run on a thread of this object.
+    Thread: the engine's worker calls; a thread of this object waits for the copies.
     """
 
     def __init__(self, store: RankStore, deadline: float) -> None:
         self._store = store
         self._deadline = deadline
         self._change = threading.Condition()
-        self._waiting: deque[tuple[LoadOrder, str, float]] = deque()
+        self._waiting: deque[tuple[LoadOrder, str, float, Any]] = deque()
         self._running = 0
+        self._copying: set[Restore] = set()
         self._ended: list[LoadEnd] = []
         self._stopping = False
         self._thread = threading.Thread(target=self._work, name="orlop-load", daemon=True)
@@ -33,12 +40,12 @@ class Loader:
 
     def submit(self, order: LoadOrder, revision: str) -> None:
         with self._change:
-            self._waiting.append((order, revision, time.monotonic()))
+            self._waiting.append((order, revision, time.monotonic(), self._store.streams.mark()))
             self._change.notify_all()
 
     def now(self, order: LoadOrder, revision: str) -> LoadEnd:
         """On the caller's thread, without waiting for others."""
-        return self._load(order, revision, time.monotonic())
+        return self._load(order, revision, time.monotonic(), self._store.streams.mark())
 
     def take(self) -> list[LoadEnd]:
         """What ended since the last take."""
@@ -57,10 +64,13 @@ class Loader:
             return len(self._waiting) + self._running
 
     def close(self) -> None:
-        """The page under copy is finished; everything after it fails."""
+        """The value under copy is finished; everything after it fails."""
         with self._change:
             self._stopping = True
+            copying = list(self._copying)
             self._change.notify_all()
+        for restore in copying:
+            restore.cancel()
         self._thread.join(_STOP_SECONDS)
 
     def _work(self) -> None:
@@ -69,21 +79,19 @@ class Loader:
                 self._change.wait_for(lambda: self._waiting or self._stopping)
                 if not self._waiting:
                     return
-                order, revision, since = self._waiting.popleft()
+                order, revision, since, mark = self._waiting.popleft()
                 self._running = 1
-            processor = time.thread_time()
             try:
-                end = self._load(order, revision, since)
+                end = self._load(order, revision, since, mark)
             except Exception:  # the engine waits for an end, whatever becomes of the load
-                self._store.counters.add("exceptions", reason="load")
+                self._store.failed_unexpectedly("load")
                 end = failed(order)
-            self._store.counters.add("thread_seconds", time.thread_time() - processor)
             with self._change:
                 self._running = 0
                 self._ended.append(end)
                 self._change.notify_all()
 
-    def _load(self, order: LoadOrder, revision: str, since: float) -> LoadEnd:
+    def _load(self, order: LoadOrder, revision: str, since: float, mark: Any) -> LoadEnd:
         right, reason = 0, Reason.EXCEPTION
         try:
             if self._stopping:
@@ -92,35 +100,64 @@ class Loader:
                 reason = Reason.DEADLINE
             else:
                 for group, part in order.by_group():
-                    pages, reason = self._group(group, order.keys[part], order.blocks[part], revision)
+                    pages, reason = self._group(group, order.keys[part], order.blocks[part], revision,
+                                                since + self._deadline, mark)
                     right += pages
                     if pages < part.stop - part.start:
                         break
         except orlop.Error:
             reason = Reason.NO_NODE
         except Exception:
-            self._store.counters.add("exceptions", reason="load")
+            self._store.failed_unexpectedly("load")
         end = _end(order, right, reason, time.monotonic() - since)
         self._count(end, order)
         return end
 
-    def _group(self, group: int, keys: list[bytes], blocks: list[int],
-               revision: str) -> tuple[int, Reason]:
+    def _group(self, group: int, keys: list[bytes], blocks: list[int], revision: str,
+               deadline: float, mark: Any) -> tuple[int, Reason]:
         """How many pages are right, and why no more."""
         if not keys:
             return 0, Reason.EXCEPTION
-        pages = self._store.pages[group]
-        with self._store.client.read(self._store.namespace(revision, group), keys) as plan:
-            right = 0
-            while (right < len(plan) and not self._stopping
-                   and pages.copy_out(plan, right, blocks[right])):
-                right += 1
-            if right == len(plan):
-                reason = reasons.of_miss(plan.result.reason)
-            else:
-                reason = Reason.ABORTED if self._stopping else Reason.MISMATCH
-        self._store.counters.add("loaded_bytes", right * pages.value_len)
-        return right, reason
+        store = self._store
+        namespace = store.namespace(revision, group)
+        with store.client.read(namespace, keys) as plan:
+            pages, reason = len(plan), reasons.of_miss(plan.result.reason)
+            if pages == 0:
+                return 0, reason
+            restore = store.cache(group).restore([(plan, blocks[:pages])], store.streams.after(mark))
+            right, why_not = self._wait(restore, deadline)
+        store.counters.add("loaded_bytes", right * namespace.value_len)
+        if right == pages:
+            return right, reason
+        if why_not is Reason.MISMATCH:
+            self._wait_until_removed(namespace, keys[right])
+        return right, why_not
+
+    def _wait(self, restore: Restore, deadline: float) -> tuple[int, Reason]:
+        """Pages that are right, and why others are not. Nothing writes the pages any more."""
+        with self._change:
+            self._copying.add(restore)
+            if self._stopping:
+                restore.cancel()
+        in_time = True
+        try:
+            try:
+                (right,) = restore.result(max(deadline - time.monotonic(), 0.0))
+            except TimeoutError:
+                in_time = False
+                restore.cancel()
+                (right,) = restore.result()
+            return right, Reason.MISMATCH
+        except orlop.Closed:
+            return 0, Reason.ABORTED if in_time else Reason.DEADLINE
+        finally:
+            with self._change:
+                self._copying.discard(restore)
+
+    def _wait_until_removed(self, namespace: orlop.Namespace, key: bytes) -> None:
+        last = time.monotonic() + _REMOVAL_SECONDS
+        while self._store.client.exists(namespace, [key])[0] and time.monotonic() < last:
+            time.sleep(_REMOVAL_LOOK)
 
     def _count(self, end: LoadEnd, order: LoadOrder) -> None:
         self._store.counters.add("loaded_pages", end.pages)

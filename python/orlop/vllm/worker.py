@@ -91,7 +91,7 @@ class WorkerSide:
         self.close()
         self._asleep = True
         self._ends += self._loader.take()
-        self.store.pages = []
+        self.store.forget_memory()
 
     def resume(self, store: RankStore) -> None:
         """store: of the same pages, perhaps at another place."""

@@ -2,6 +2,7 @@
 """A real vLLM engine in this process, with both sides of the connector within reach."""
 
 import contextlib
+import ctypes
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,6 +15,8 @@ from counting import Counting, summed
 from vllm import LLM, SamplingParams
 from vllm.config import KVTransferConfig
 from vllm.distributed.kv_transfer import get_kv_transfer_group
+
+from orlop.gpu import KvLayout
 
 # Small enough that four long requests do not fit: preemption and eviction happen by themselves.
 POOL_BLOCKS = 24
@@ -179,14 +182,19 @@ class Engine(Counting):
 
     def page(self, block: int) -> bytes:
         """The bytes of a block in the engine's memory."""
-        layers = self.worker._worker.store.pages[0]._layers
-        return b"".join(layer[block].tobytes() for layer in layers)
+        return page_bytes(self.worker._worker.store.layouts[0], block)
 
     def _free_blocks(self) -> int:
         return int(self.scheduler.kv_cache_manager.block_pool.get_num_free_blocks())
 
     def close(self) -> None:
         self.llm.llm_engine.engine_core.shutdown()
+
+
+def page_bytes(layout: KvLayout, page: int) -> bytes:
+    """Of opaque pages in this process's memory."""
+    return b"".join(ctypes.string_at(part.base + page * part.page_stride, part.row_bytes)
+                    for part in layout.parts)
 
 
 def spoil(engine: Engine, prompt: list[int], block: int, namespace: Any = None) -> None:

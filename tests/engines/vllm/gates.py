@@ -7,24 +7,25 @@ from typing import Any
 
 import pytest
 
-from orlop.engine.pages import PageRanges
+from orlop.gpu import PageCache
 
 
 class Gate:
-    """Holds the copy of page number `at` of a plan, once, until it is opened. A page: (plan, index)."""
+    """Holds the copies of one direction ("backup", "restore"), planned and pinned, just before their
+    first page, until it is opened."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, method: str, at: int) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch, method: str) -> None:
         self.reached = threading.Event()
         self._open = threading.Event()
-        copy = getattr(PageRanges, method)
+        copy = getattr(PageCache, method)
 
-        def held(pages: PageRanges, plan: Any, index: int, page: int) -> Any:
-            if index == at and not self._open.is_set():
+        def held(cache: PageCache, *arguments: Any) -> Any:
+            if not self._open.is_set():
                 self.reached.set()
                 assert self._open.wait(120), "nobody opened the gate"
-            return copy(pages, plan, index, page)
+            return copy(cache, *arguments)
 
-        patch.setattr(PageRanges, method, held)
+        patch.setattr(PageCache, method, held)
 
     def open(self) -> None:
         self._open.set()

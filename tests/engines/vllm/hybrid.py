@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import orlop
-from engine import BLOCK, Engine, spoil
+from engine import BLOCK, Engine, page_bytes, spoil
 from gates import HeldLoads
 from vllm import LLM
 
@@ -91,8 +91,7 @@ class HybridEngine(Engine):
         return [(order.group, block) for order in saves for block in order.blocks]
 
     def page_of(self, group: int, block: int) -> bytes:
-        layers = self.worker._worker.store.pages[group]._layers
-        return b"".join(layer[block].tobytes() for layer in layers)
+        return page_bytes(self.worker._worker.store.layouts[group], block)
 
     # ---- life cycles ------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import orlop
 from counting import summed
-from engine import Engine, spoil
+from engine import Engine, page_bytes, spoil
 from gates import HeldLoads
 from vllm.distributed.kv_transfer import get_kv_transfer_group
 from vllm.distributed.parallel_state import get_tensor_model_parallel_rank
@@ -158,5 +158,5 @@ def _break_once(connector: Any, rank: int, method: str) -> None:
 
 
 def _pages(connector: Any) -> list[bytes]:
-    layers = connector._worker.store.pages[0]._layers
-    return [b"".join(layer[block].tobytes() for layer in layers) for block in range(1, len(layers[0]))]
+    layout = connector._worker.store.layouts[0]
+    return [page_bytes(layout, block) for block in range(1, layout.parts[0].pages)]

@@ -29,7 +29,7 @@ def test_a_cold_request_of_the_whole_pool_and_a_finished_restore_of_one_block_bo
     plain = engine.plain([cold], LONGEST - 440)[0], engine.plain([restored], 4)[0]
     engine.store([restored])
     before = engine.preemptions()
-    gate = Gate(monkeypatch, "copy_out", 0)
+    gate = Gate(monkeypatch, "restore")
     with pool_of(engine, LONGEST // BLOCK):
         engine.add("cold", cold, tokens=LONGEST - 440)
         while not engine.scheduler.running or engine.scheduler.running[0].num_output_tokens < 1:

@@ -70,9 +70,9 @@ def test_pages_that_go_between_look_up_and_load_are_computed(engine, stored, mon
     loader, keys = engine.worker._worker._loader, engine.keys_of(prompt)
     load, removed = loader._load, []
 
-    def too_late(order, revision, since):
+    def too_late(order, *arguments):
         removed.append(engine.worker._client.remove(engine.namespace_of_worker, keys[2:]))
-        return load(order, revision, since)
+        return load(order, *arguments)
 
     monkeypatch.setattr(loader, "_load", too_late)
     with engine.counted() as new:

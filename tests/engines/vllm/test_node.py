@@ -18,12 +18,12 @@ def go_on_until(engine, done, deadline):
             time.sleep(0.05)  # the pause itself, not a wait for something
 
 
-@pytest.mark.parametrize("method", ["copy_out", "copy_in"], ids=["load", "save"])
+@pytest.mark.parametrize("method", ["restore", "backup"], ids=["load", "save"])
 def test_a_node_paused_for_5_s_in_the_middle_of_a_copy(engine, node, fresh_prompt, monkeypatch, method):
     stored, cold = fresh_prompt(), fresh_prompt()
     plain = dict(zip("hc", engine.plain([stored, cold], 4), strict=True))
     engine.store([stored])
-    gate = Gate(monkeypatch, method, 1)
+    gate = Gate(monkeypatch, method)
     done = {}
     engine.add("h", stored)
     engine.add("c", cold)

@@ -58,13 +58,10 @@ class Life:
     def added(self) -> None:
         self._add()
 
-    def load_begun(self, page: int = 0) -> None:
-        self.gate = Gate(self._patch, "copy_out", page)
+    def load_begun(self) -> None:
+        self.gate = Gate(self._patch, "restore")
         self._add()
         self._step_until(self.gate.reached.is_set)
-
-    def load_half_done(self) -> None:
-        self.load_begun(2)
 
     def load_over_and_not_reported(self) -> None:
         self.load_begun()
@@ -86,7 +83,7 @@ class Life:
 
     def a_block_decoded_and_not_read(self) -> None:
         """The save of the block that decoding completes waits before its copy."""
-        self.gate = Gate(self._patch, "copy_in", 0)
+        self.gate = Gate(self._patch, "backup")
         self._add()
         self._step_until(self.gate.reached.is_set)
 
