@@ -24,7 +24,7 @@ from orlop.engine.keys import CHAIN
 from orlop.engine.options import Options, parse_options
 from orlop.vllm import events, identity
 from orlop.vllm.family import Family
-from orlop.vllm.layouts import device_of, pages_of
+from orlop.vllm.layouts import Refused, device_of, pages_of
 from orlop.vllm.messages import RankTold, StepOrders, StepReport
 from orlop.vllm.metrics import OrlopPromMetrics, OrlopStats
 from orlop.vllm.offers import are_whole
@@ -63,7 +63,7 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
             self._options = _with_role(parse_options(transfer.kv_connector_extra_config), transfer)
             identity.check_configuration(config, self._kv_cache_config)
             contracts = identity.contracts_of(self._kv_cache_config)
-        except (ValueError, identity.Refused) as error:
+        except (ValueError, Refused) as error:
             return self._refuse(error)
         if self.role is not KVConnectorRole.SCHEDULER:
             return None
@@ -103,7 +103,7 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
             descriptors = identity.describe_rank(self._vllm_config, self._kv_cache_config, pages,
                                                  rank, CHAIN)
             streams = streams_of(device_of(kv_caches))
-        except (ValueError, identity.Refused) as error:
+        except (ValueError, Refused) as error:
             return self._refuse(error)
         if self._client is None:
             self._client = orlop.Client(socket=self._options.socket, name="vllm worker")
