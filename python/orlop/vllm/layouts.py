@@ -58,7 +58,7 @@ def _pages(kv_caches: Mapping[str, Any], blocks: int) -> GroupPages:
         raise Refused("the engine registered no KV cache")
     parts = tuple(_part(name, cache, layer, blocks)
                   for layer, (name, cache) in enumerate(layers.values()))
-    dims = {_dims(cache, blocks) for _, cache in layers.values()}
+    dims = {"" if cache.device.type == "cpu" else _dims(cache, blocks) for _, cache in layers.values()}
     if len(dims) != 1:
         raise Refused(f"layers of one KV cache group lie differently: {', '.join(sorted(dims))}")
     return GroupPages(KvLayout(parts, (KvPool("blocks"),),
@@ -66,15 +66,21 @@ def _pages(kv_caches: Mapping[str, Any], blocks: int) -> GroupPages:
 
 
 def _part(name: str, cache: Any, layer: int, blocks: int) -> KvPart:
+    """Raises Refused."""
     item, own = cache.element_size(), cache.shape[0] // blocks
     if cache.shape[0] % blocks == 0 and _is_one_range(cache[0]) and (
             own == 1 or cache.stride(0) == cache[0].numel()):
         # A block may be several of the backend's own smaller ones in a row.
         return KvPart(name, layer, cache.data_ptr(), blocks, page_stride=cache.stride(0) * item * own,
                       row_bytes=cache[0].numel() * item * own)
-    if cache.device.type == "cpu" or cache.shape[0] != blocks or cache.ndim != 4 or cache.stride(3) != 1:
+    is_known = cache.device.type != "cpu" and cache.ndim == 4 and cache.stride(3) == 1
+    if not is_known or cache.shape[0] != blocks:
         raise Refused(f"{name}: shape {tuple(cache.shape)}, strides {cache.stride()} are not {blocks} blocks "
                       "of heads, tokens and channels")
+    return _rows(name, cache, layer)
+
+
+def _rows(name: str, cache: Any, layer: int) -> KvPart:
     return part_from(cache.view(torch.uint8), ("page", "head", "token", "channel"), name=name, layer=layer)
 
 
@@ -89,8 +95,6 @@ def _is_one_range(page: Any) -> bool:
 
 
 def _dims(cache: Any, blocks: int) -> str:
-    if cache.device.type == "cpu":
-        return ""
     if cache.ndim != 4 or not _is_one_range(cache[0]):
         return "HNC"  # as part_from() gathers them
     order = sorted(zip(cache.stride()[1:], range(3), strict=True), reverse=True)
