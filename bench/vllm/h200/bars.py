@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From measured values to the bars of the issue."""
+
+from statistics import median
+from typing import Any
+
+from model import Size
+
+OF_NATIVE = 0.95
+OF_FLOOR = 1.08  # of the engine's own local hit and the bytes at the speed of one plain copy
+
+
+def judge(size: Size, result: dict[str, Any]) -> list[dict[str, Any]]:
+    """Bars of what was measured; what is missing is a bar that does not hold."""
+    bars = []
+    for length in size.lengths:
+        times = result.get("first_tokens", {}).get(length, {})
+        rate = result.get("copy_rate", {}).get("load")
+        native, local = middle(times, "native", "hit"), middle(times, "off", "local")
+        floor = local + length * size.token_bytes / rate * 1e3 if local and rate else None
+        for name in ("orlop", "again"):
+            ours = middle(times, name, "hit")
+            where = f"{length + 4} tokens" + (", second process" if name == "again" else "")
+            bars.append(bar(f"hit / vLLM's native offload, {where}", ours, native, OF_NATIVE, "<="))
+            bars.append(bar(f"hit / (local hit + plain copy), {where}", ours, floor, OF_FLOOR, "<="))
+    rates = {name: median(one["tokens_per_s"] for one in rounds) for name, rounds in result.get("decode", {}).items()}
+    bars.append(bar("decoded tokens a second beside loads and saves / native's", rates.get("orlop"),
+                    rates.get("native"), 1.0, ">="))
+    return bars
+
+
+def middle(times: dict[str, dict[str, list[float]]], name: str, kind: str) -> float | None:
+    values = times.get(name, {}).get(kind)
+    return median(values) if values else None
+
+
+def bar(name: str, value: float | None, against: float | None, limit: float, sense: str) -> dict[str, Any]:
+    ratio = value / against if value and against else None
+    holds = ratio is not None and (ratio <= limit if sense == "<=" else ratio >= limit)
+    return {"name": name, "value": value, "against": against, "ratio": ratio, "sense": sense, "bar": limit, "ok": holds}
+
+
+def table(result: dict[str, Any]) -> str:
+    """For people: medians and minima in ms, then the bars."""
+    lines = []
+    for length, times in result.get("first_tokens", {}).items():
+        for name, kinds in times.items():
+            lines.append(f"{length + 4:6} {name:7} " + "  ".join(
+                f"{kind} {median(values):7.2f} (min {min(values):.2f})" for kind, values in kinds.items() if values))
+    for name, rounds in result.get("decode", {}).items():
+        loads = [one["seconds"] * 1e3 for turn in rounds
+                 for one, kind in zip(turn["others"], turn["kinds"], strict=True) if kind == "load"]
+        lines.append(f"decode {name:7} {median(one['tokens_per_s'] for one in rounds):8.1f} tokens/s; a load beside it "
+                     f"{median(loads):.1f} ms")
+    for one in result.get("bars", []):
+        ratio = "not measured" if one["ratio"] is None else f"{one['ratio']:.3f}"
+        lines.append(f"{'holds ' if one['ok'] else 'MISSED'} {one['name']}: {ratio} {one['sense']} {one['bar']}")
+    return "\n".join(lines)

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""vLLM 0.26.0 on one H200: first tokens after a hit, and decoding beside loads; see README.md.
+
+  python bench.py --out FOLDER [--budget SECONDS] [--check]
+
+Four engines at once, asked one at a time: without a connector, with vLLM's own CPU offloading, with Orlop, and with
+Orlop in a second process. FOLDER gets vllm-h200.json, written again after each stage, and the engines' logs.
+Exit status 0 only if nothing was wrong and every bar holds. --check runs the same on a CPU with a tiny model: its
+figures mean nothing, bars do not count.
+"""
+
+import argparse
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import bars
+import memory
+import model
+import stages
+from engines import Broken, EngineProcess, Setup
+from node import Node
+
+_DECODE_RESERVE_S = 130.0  # three rounds of three engines
+_END_RESERVE_S = 25.0
+_NODE_LIMIT_S = 150.0
+_BEYOND = 6 << 30  # of memory, beyond the node's
+
+
+class Report:
+    """The result, kept in a file while it grows."""
+
+    def __init__(self, folder: Path) -> None:
+        self._begun = time.monotonic()
+        self._path = folder / "vllm-h200.json"
+        self.result: dict[str, Any] = {}
+
+    def say(self, text: str) -> None:
+        print(f"[{time.monotonic() - self._begun:6.1f} s] {text}", file=sys.stderr, flush=True)
+
+    def keep(self, **parts: Any) -> None:
+        self.result |= parts
+        self._path.write_text(json.dumps(self.result, indent=1) + "\n")
+
+
+@dataclass
+class Place:
+    """What the engines need: a folder, a node, and they themselves; all end with it."""
+
+    folder: Path
+    report: Report
+    node: Node | None = None
+    engines: dict[str, EngineProcess] = field(default_factory=dict)
+
+    def __enter__(self) -> "Place":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        # Killed: what they would still store is wanted by nobody, and time is short.
+        for engine in self.engines.values():
+            engine.kill()
+        for engine in self.engines.values():
+            engine.close()
+        if self.node:
+            self.node.close()
+
+    def start(self, size: model.Size, made: Callable[[str], dict[str, Setup]], until: float) -> dict[str, EngineProcess]:
+        """The engines that have started; they start while the node makes its memory resident."""
+        socket = str(self.folder / "orlop.sock")
+        for name, setup in made(socket).items():
+            self.engines[name] = EngineProcess(name, setup, self.folder)
+        self.node = self._serve(size, socket)
+        started = {}
+        for name, engine in self.engines.items():
+            try:
+                engine.wait_started(until - time.monotonic())
+            except Broken as error:
+                self.report.say(str(error))
+                self.report.keep(**{f"start_of_{name}": str(error)})
+                continue
+            started[name] = engine
+            self.report.say(f"{name} has started in {engine.start_seconds:.1f} s")
+        return started
+
+    def _serve(self, size: model.Size, socket: str) -> Node:
+        for capacity, count in size.capacities.items():
+            self.report.say(f"{memory.grow(count + _BEYOND, 60) / 1e9:.1f} GB of memory are available")
+            try:
+                node = Node(socket, capacity, self.folder / "node.log", _NODE_LIMIT_S)
+            except RuntimeError as error:
+                self.report.say(str(error))
+                continue
+            self.report.say(f"a node of {capacity} serves")
+            self.report.keep(node_capacity=capacity)
+            return node
+        raise RuntimeError("no node has started")
+
+
+def measure(options: argparse.Namespace, report: Report, place: Place) -> list[str]:
+    """Returns what was wrong."""
+    size = model.CHECK if options.check else model.H200
+    until = time.monotonic() + options.budget
+    path = (model.tiny if options.check else model.qwen3_8b)(options.out / "model")
+    started = place.start(
+        size, lambda socket: model.setups(size, path, socket, options.out if options.trace else None, options.native_gib),
+        min(until - 60, time.monotonic() + size.start_limit))
+    run = stages.Run(size, started, report.say, until)
+    run.wrong += [f"{name} did not start" for name in place.engines if name not in started]
+    report.keep(start_s={name: engine.start_seconds for name, engine in started.items()})
+    for copier in ("off", "native"):
+        if copier in started:
+            report.keep(copy_rate=started[copier].copy_rate(size.copied))
+            report.say(f"plain copies: {report.result['copy_rate']}")
+            break
+    try:
+        for name, stage in (("equal", lambda: stages.equal(run)),
+                            ("first_tokens", lambda: stages.first_tokens(run, _DECODE_RESERVE_S)),
+                            ("decode", lambda: stages.decode(run, _END_RESERVE_S))):
+            report.say(f"-- {name}; {run.left():.0f} s are left")
+            report.keep(**{name: stage()}, wrong=run.wrong, bars=bars.judge(size, report.result))
+        run.with_each(lambda engine: report.keep(**{f"counts_of_{engine.name}": engine.counts()}), 0, "orlop", "again")
+    except Exception as error:  # what was measured until then is worth keeping
+        run.tell_wrong(f"{type(error).__name__}: {error}")
+    return run.wrong
+
+
+def machine() -> dict[str, Any]:
+    import torch
+    import vllm
+
+    shown = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"],
+                           capture_output=True, text=True, check=False).stdout.strip() if torch.cuda.is_available() else None
+    return {"gpu": shown, "vllm": vllm.__version__, "torch": torch.__version__, "python": platform.python_version(),
+            "kernel": platform.release(), "cores": os.cpu_count(),
+            "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--budget", type=float, default=540.0, metavar="SECONDS", help="after which it ends itself")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--trace", action="store_true", help="the adapter's line a request, in FOLDER/ENGINE.jsonl")
+    parser.add_argument("--native-gib", type=int, default=40, help="of vLLM's own offloading")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    report = Report(options.out)
+    report.keep(wrong=["it has not ended"], ok=False)
+    with Place(options.out.resolve(), report) as place:
+        wrong = measure(options, report, place)
+        report.keep(machine=machine(), wrong=wrong)
+    judged = report.result.get("bars", [])
+    report.keep(ok=not wrong and bool(judged) and (options.check or all(one["ok"] for one in judged)))
+    print(bars.table(report.result))
+    report.say("all is well" if report.result["ok"] else f"not well: {len(wrong)} wrong")
+    return 0 if report.result["ok"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How fast running requests decode while other prompts come, are loaded or computed, and stored."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+def run(engine: Any, sampling: Callable[[int], Any], decodes: list[list[int]], tokens: int,
+        others: list[tuple[int, list[int]]]) -> dict[str, Any]:
+    """decodes: prompts that get so many tokens each, all at once. others: (at, prompt), which gets one token and
+    is added when every decode has `at` tokens; ascending.
+
+    The clock runs from the moment at which every decode has its first token to the end of the last one.
+    """
+    for number, prompt in enumerate(decodes):
+        engine.add_request(f"decode-{number}", {"prompt_token_ids": prompt}, sampling(tokens))
+    counts = {f"decode-{number}": 0 for number in range(len(decodes))}
+    waiting, added, arrived = list(others), {}, {}
+    begun = ended = 0.0
+    first = steps = 0
+    while engine.has_unfinished_requests() or (waiting and not ended):
+        for output in engine.step():
+            if output.request_id in counts:
+                counts[output.request_id] = len(output.outputs[0].token_ids)
+            elif output.finished:
+                arrived[output.request_id] = {
+                    "seconds": time.perf_counter() - added[output.request_id], "cached": output.num_cached_tokens or 0,
+                    "decoded": sum(counts.values())}
+        slowest = min(counts.values())
+        if not begun:
+            if slowest:
+                begun, first = time.perf_counter(), sum(counts.values())
+            continue
+        steps += not ended
+        if not ended and slowest == tokens:
+            ended = time.perf_counter()
+        while waiting and waiting[0][0] <= slowest:
+            name = f"other-{len(added)}"
+            added[name] = time.perf_counter()
+            engine.add_request(name, {"prompt_token_ids": waiting.pop(0)[1]}, sampling(1))
+    decoded = sum(counts.values()) - first
+    return {"decoded": decoded, "seconds": ended - begun, "tokens_per_s": decoded / (ended - begun), "steps": steps,
+            "seconds_all": time.perf_counter() - begun,
+            # Of those that were over before the last decode was: then all engines did the same work meanwhile.
+            "within": sum(one["decoded"] < sum(counts.values()) for one in arrived.values()),
+            "others": [arrived[f"other-{number}"] for number in range(len(added))]}
