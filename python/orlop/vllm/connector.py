@@ -5,11 +5,13 @@ vLLM makes one object in the scheduler's process and one in each worker's; a hoo
 them. An object whose side could not be made answers every hook as a cache that is empty.
 """
 
+import contextlib
 import dataclasses
 import logging
 from collections.abc import Iterable
 from typing import Any
 
+from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
 from vllm.distributed.kv_transfer.kv_connector.v1 import base
 from vllm.distributed.kv_transfer.kv_connector.v1.base import (
     KVConnectorBase_V1,
@@ -306,6 +308,11 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
                            per_engine_labelvalues: dict[int, list[object]]) -> OrlopPromMetrics:
         return OrlopPromMetrics(vllm_config, metric_types, labelnames, per_engine_labelvalues)
 
+
+# MultiConnector finds the class of its children's statistics by their name alone, when these come from the
+# engine's process, and raises into the server when it does not.
+with contextlib.suppress(ValueError):  # it is registered
+    KVConnectorFactory.register_connector("OrlopConnector", "orlop.vllm", "OrlopConnector")
 
 # Older releases have no such label.
 if hasattr(base, "CacheHitSource"):

@@ -29,6 +29,10 @@ class OrlopStats(KVConnectorStats):  # type: ignore[misc]
     def is_empty(self) -> bool:
         return not self.data
 
+    def __getitem__(self, name: str) -> dict[str, float]:
+        """vLLM 0.26's MultiConnector reads ["data"], as of statistics that came from another process."""
+        return {"data": self.data}[name]
+
 
 class OrlopPromMetrics(KVConnectorPromMetrics):  # type: ignore[misc]
     """vllm:orlop_NAME{reason=...}: one counter for each name of engine.counters."""

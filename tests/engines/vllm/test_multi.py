@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """As two of four children of vLLM's MultiConnector: one saves, one loads, others do as they like."""
 
+from types import SimpleNamespace
+
 import pytest
 from remote import RemoteEngine
 
@@ -72,3 +74,26 @@ def test_counts_of_all_children_reach_the_engines_metrics(multi, fresh_prompt):
     metrics = multi.metrics()
     assert metrics["vllm:orlop_loaded_pages", ""] >= 4
     assert metrics["vllm:orlop_lookups", "hit"] >= 1
+
+
+@pytest.mark.parametrize("remote", [False, True])
+def test_counts_of_a_child_are_taken_by_the_front_end(remote):
+    """Of an engine in the same process, and of one in another, as `vllm serve` has it."""
+    import msgspec
+    from vllm.distributed.kv_transfer.kv_connector.v1 import multi_connector
+
+    import orlop.vllm.connector  # noqa: F401  vLLM imports it by its path
+    from orlop.vllm.metrics import OrlopStats
+
+    stats = multi_connector.MultiKVConnectorStats({"OrlopConnector": OrlopStats({"saved_pages": 3.0})})
+    sent = stats.to_dict() if hasattr(stats, "to_dict") else stats.data  # before 0.32 as they are
+    if remote:
+        sent = msgspec.msgpack.decode(msgspec.msgpack.encode(sent))
+    built = multi_connector.MultiConnector.build_kv_connector_stats(sent)
+    assert built.reduce() == {"OrlopConnector": {"orlop saved_pages": 3.0}}
+    observed = []
+    page = object.__new__(multi_connector.MultiKVConnectorPromMetrics)
+    page._prom_metrics = {"OrlopConnector": SimpleNamespace(
+        observe=lambda counts, engine: observed.append(counts))}
+    page.observe(sent, 0)
+    assert observed == [{"saved_pages": 3.0}]
