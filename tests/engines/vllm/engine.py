@@ -169,8 +169,11 @@ class Engine(Counting):
         """Of the prompt's full blocks, as the connector computes them."""
         from vllm.v1.request import Request
 
+        from orlop.vllm.keys import RequestKeys
+
         request = Request("keys", prompt, sampling(1), None, block_hasher=self.core.request_block_hasher)
-        return list(request.block_hashes)
+        keys = RequestKeys(request, BLOCK, engine_hashes=self.offers._scheduler._engine_hashes)
+        return keys.of(0, keys.complete())
 
     @property
     def namespace(self) -> Any:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from conftest import prompt_of
+from releases import needs_failed_requests
 from remote import RemoteEngine
 
+pytestmark = needs_failed_requests
 BLOCK = 32
 WINDOW, FULL = 0, 1  # the engine's order of the groups
 # Of one prompt, around block boundaries and the window's edge: one token less, it, and one more.
