@@ -16,7 +16,9 @@ import platform
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +35,7 @@ _DECODE_RESERVE_S = 130.0  # three rounds of three engines
 _END_RESERVE_S = 25.0
 _NODE_LIMIT_S = 150.0
 _BEYOND = 6 << 30  # of memory, beyond the node's
+_SHARED = Path("/dev/shm")
 
 
 class Report:
@@ -53,12 +56,17 @@ class Report:
 
 @dataclass
 class Place:
-    """What the engines need: a folder, a node, and they themselves; all end with it."""
+    """What the engines need: folders, a node, and they themselves; all end with it.
 
-    folder: Path
+    work: not kept. out: where logs go.
+    """
+
+    work: Path
+    out: Path
     report: Report
     node: Node | None = None
     engines: dict[str, EngineProcess] = field(default_factory=dict)
+    shared_before: set[Path] = field(default_factory=lambda: set(_SHARED.glob("vllm_offload_*")))
 
     def __enter__(self) -> "Place":
         return self
@@ -71,12 +79,15 @@ class Place:
             engine.close()
         if self.node:
             self.node.close()
+        # vLLM's own offloading keeps its 40 GiB there beyond the end of a process that is killed.
+        for left in set(_SHARED.glob("vllm_offload_*")) - self.shared_before:
+            left.unlink(missing_ok=True)
 
     def start(self, size: model.Size, made: Callable[[str], dict[str, Setup]], until: float) -> dict[str, EngineProcess]:
         """The engines that have started; they start while the node makes its memory resident."""
-        socket = str(self.folder / "orlop.sock")
+        socket = str(self.work / "orlop.sock")
         for name, setup in made(socket).items():
-            self.engines[name] = EngineProcess(name, setup, self.folder)
+            self.engines[name] = EngineProcess(name, setup, self.out)
         self.node = self._serve(size, socket)
         started = {}
         for name, engine in self.engines.items():
@@ -92,9 +103,9 @@ class Place:
 
     def _serve(self, size: model.Size, socket: str) -> Node:
         for capacity, count in size.capacities.items():
-            self.report.say(f"{memory.grow(count + _BEYOND, 60) / 1e9:.1f} GB of memory are available")
+            self.report.say(f"{memory.grow(count + _BEYOND, 40) / 1e9:.1f} GB of memory are available")
             try:
-                node = Node(socket, capacity, self.folder / "node.log", _NODE_LIMIT_S)
+                node = Node(socket, capacity, self.out / "node.log", _NODE_LIMIT_S)
             except RuntimeError as error:
                 self.report.say(str(error))
                 continue
@@ -108,27 +119,28 @@ def measure(options: argparse.Namespace, report: Report, place: Place) -> list[s
     """Returns what was wrong."""
     size = model.CHECK if options.check else model.H200
     until = time.monotonic() + options.budget
-    path = (model.tiny if options.check else model.qwen3_8b)(options.out / "model")
+    path = (model.tiny if options.check else model.qwen3_8b)(place.work / "model")
     started = place.start(
         size, lambda socket: model.setups(size, path, socket, options.out if options.trace else None, options.native_gib),
         min(until - 60, time.monotonic() + size.start_limit))
-    run = stages.Run(size, started, report.say, until)
+    run = stages.Run(size, started, report.say, until, lambda name, result: report.keep(**{name: result}))
     run.wrong += [f"{name} did not start" for name in place.engines if name not in started]
     report.keep(start_s={name: engine.start_seconds for name, engine in started.items()})
-    for copier in ("off", "native"):
-        if copier in started:
-            report.keep(copy_rate=started[copier].copy_rate(size.copied))
-            report.say(f"plain copies: {report.result['copy_rate']}")
-            break
     try:
-        for name, stage in (("equal", lambda: stages.equal(run)),
-                            ("first_tokens", lambda: stages.first_tokens(run, _DECODE_RESERVE_S)),
-                            ("decode", lambda: stages.decode(run, _END_RESERVE_S))):
+        for copier in [name for name in ("off", "native") if name in started][:1]:
+            report.keep(copy_rate=started[copier].copy_rate(size.copied))
+            report.say(f"plain copies, bytes/s: {report.result['copy_rate']}")
+        for name, stage in (("equal answers", lambda: stages.equal(run)),
+                            ("first tokens", lambda: stages.first_tokens(run, _DECODE_RESERVE_S)),
+                            ("decoding", lambda: stages.decode(run, _END_RESERVE_S))):
             report.say(f"-- {name}; {run.left():.0f} s are left")
-            report.keep(**{name: stage()}, wrong=run.wrong, bars=bars.judge(size, report.result))
+            stage()
+            report.keep(wrong=run.wrong, bars=bars.judge(size, report.result))
         run.with_each(lambda engine: report.keep(**{f"counts_of_{engine.name}": engine.counts()}), 0, "orlop", "again")
     except Exception as error:  # what was measured until then is worth keeping
+        traceback.print_exc()
         run.tell_wrong(f"{type(error).__name__}: {error}")
+        report.keep(bars=bars.judge(size, report.result))
     return run.wrong
 
 
@@ -155,7 +167,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     report = Report(options.out)
     report.keep(wrong=["it has not ended"], ok=False)
-    with Place(options.out.resolve(), report) as place:
+    with tempfile.TemporaryDirectory() as work, Place(Path(work), options.out.resolve(), report) as place:
         wrong = measure(options, report, place)
         report.keep(machine=machine(), wrong=wrong)
     judged = report.result.get("bars", [])

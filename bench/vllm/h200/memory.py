@@ -3,14 +3,16 @@
 
 A node looks before it starts whether its memory is there, and a machine that began with 31 GiB of 128 has not
 shown the rest yet.
+
+  python memory.py BYTES SECONDS     uses memory until so much would be available without it, and ends
 """
 
 import mmap
+import subprocess
+import sys
 import time
 
 _STEP = 1 << 30
-_KEEP_FREE = 3 << 30  # never the last of it: the kernel would end somebody
-_PAGE = 4096
 
 
 def available() -> int:
@@ -20,20 +22,23 @@ def available() -> int:
 
 
 def grow(wanted: int, limit_s: float) -> int:
-    """Uses memory and gives it back until so many bytes are available, or the machine has no more, or time is
-    over. Returns the bytes available."""
+    """Until so many bytes are available, or the machine has no more, or time is over. Returns the bytes available.
+
+    In a process of its own: if the machine has no more, the kernel ends that one.
+    """
+    if available() < wanted:
+        subprocess.run([sys.executable, __file__, str(wanted), str(limit_s)], check=False, timeout=limit_s + 30)
+    return available()
+
+
+def _use(wanted: int, limit_s: float) -> None:
+    with open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
     until = time.monotonic() + limit_s
     held: list[mmap.mmap] = []
-    try:
-        while time.monotonic() < until and available() + len(held) * _STEP < wanted:
-            if available() < _KEEP_FREE + _STEP:
-                time.sleep(0.2)  # it may be on its way
-                continue
-            block = mmap.mmap(-1, _STEP)
-            held.append(block)
-            for page in range(0, _STEP, _PAGE):
-                block[page] = 1
-    finally:
-        for block in held:
-            block.close()
-    return available()
+    while time.monotonic() < until and available() + len(held) * _STEP < wanted:
+        held.append(mmap.mmap(-1, _STEP, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE))
+
+
+if __name__ == "__main__":
+    _use(int(sys.argv[1]), float(sys.argv[2]))

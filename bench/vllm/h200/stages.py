@@ -20,6 +20,7 @@ class Run:
     engines: dict[str, EngineProcess]
     say: Say
     until: float  # by time.monotonic
+    keep: Callable[[str, Any], None]  # a stage's name and its result so far
     wrong: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -56,9 +57,9 @@ class Run:
 # ---- equal answers ----------------------------------------------------------------------------------
 
 
-def equal(run: Run) -> list[dict[str, Any]]:
+def equal(run: Run) -> None:
     """Per length the tokens after each kind of hit. Every engine has seen every length afterwards."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for length in run.size.lengths:
         prompt = run.prompts(length + LEFT)
         row: dict[str, Any] = {"tokens": length + LEFT}
@@ -69,8 +70,8 @@ def equal(run: Run) -> list[dict[str, Any]]:
             if local is None or row.get(name, {}).get(kind) != local:
                 run.tell_wrong(f"{length} tokens: {name}'s answer after a hit is {row.get(name, {}).get(kind)}, after "
                                f"the engine's own local hit {local}")
-        run.say(f"equal answers at {length} tokens: {json_line(row)}")
-    return rows
+        run.keep("equal", rows)
+        run.say(f"{length} tokens: {_in_words(row)}")
 
 
 def _equal(run: Run, engine: EngineProcess, prompt: list[int], length: int, row: dict[str, Any]) -> None:
@@ -97,7 +98,7 @@ def _equal(run: Run, engine: EngineProcess, prompt: list[int], length: int, row:
     engine.forget()
 
 
-def json_line(row: dict[str, Any]) -> str:
+def _in_words(row: dict[str, Any]) -> str:
     return "; ".join(f"{name} " + ", ".join(f"{what} {tokens}" for what, tokens in answers.items())
                      for name, answers in row.items() if isinstance(answers, dict))
 
@@ -105,7 +106,7 @@ def json_line(row: dict[str, Any]) -> str:
 # ---- time to first token ----------------------------------------------------------------------------
 
 
-def first_tokens(run: Run, reserve: float) -> dict[int, dict[str, dict[str, list[float]]]]:
+def first_tokens(run: Run, reserve: float) -> None:
     """Milliseconds per length, engine and kind: cold, local (the engine's own prefix), hit. Rounds end early when
     no more than reserve seconds are left."""
     times: dict[int, dict[str, dict[str, list[float]]]] = {length: {} for length in run.size.lengths}
@@ -119,11 +120,11 @@ def first_tokens(run: Run, reserve: float) -> dict[int, dict[str, dict[str, list
             run.with_each(lambda engine: _first_tokens(run, engine, prompt, length, times[length]), number,
                           "off", "native", "orlop")
             run.with_each(lambda engine: _first_tokens(run, engine, prompt, length, times[length]), 0, "again")
+        run.keep("first_tokens", times)
         run.say(f"round {number + 1}: " + "; ".join(
             f"{length}: " + ", ".join(f"{name} {kind} {values[-1]:.1f}" for name, kinds in times[length].items()
                                       for kind, values in kinds.items() if kind != "cold" and values)
             for length in run.size.lengths))
-    return times
 
 
 def _first_tokens(run: Run, engine: EngineProcess, prompt: list[int], length: int,
@@ -149,7 +150,7 @@ def _first_tokens(run: Run, engine: EngineProcess, prompt: list[int], length: in
 # ---- decoding beside loads and saves ----------------------------------------------------------------
 
 
-def decode(run: Run, reserve: float) -> dict[str, list[dict[str, Any]]]:
+def decode(run: Run, reserve: float) -> None:
     """Per engine and round what decoding.run gives. Prompts of loads are in the stores, except in that of `off`, which
     has none and computes them."""
     results: dict[str, list[dict[str, Any]]] = {}
@@ -163,9 +164,9 @@ def decode(run: Run, reserve: float) -> dict[str, list[dict[str, Any]]]:
         saves = [run.prompts(size.other_length + LEFT) for _ in range(size.saves)]
         run.with_each(lambda engine: _decode(run, engine, decodes, loads, saves, results), number,
                       "off", "native", "orlop")
+        run.keep("decode", results)
         run.say(f"decoding, round {number + 1}: " + ", ".join(
             f"{name} {rounds[-1]['tokens_per_s']:.0f} tokens/s" for name, rounds in results.items()))
-    return results
 
 
 def _decode(run: Run, engine: EngineProcess, decodes: list[list[int]], loads: list[list[int]],
