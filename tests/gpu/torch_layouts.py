@@ -199,6 +199,7 @@ def bit_exact(store: Store, named: Named, device: str) -> dict[str, Any]:
     cache = Cache(named, SMALL, device)
     cache.bytes.random_(0, 256)
     before = cache.bytes.clone()
+    synchronize(device)  # PageCache works on streams of its own
     sources = list(range(1, SMALL.pages, 2))
     targets = [SMALL.pages - 1 - 2 * i for i in range(len(sources))]
     pages = PageCache(store.client, cache.layout, cache.layout.value_len)
@@ -247,6 +248,7 @@ def speed(store: Store, named: Named, device: str, shape: Shape, goal: int) -> l
     """goal: bytes of a batch, at most. Both ways, in turn with a plain copy."""
     cache = Cache(named, shape, device)
     cache.bytes.random_(0, 256)
+    synchronize(device)
     value_len = cache.layout.value_len
     count = min(goal // value_len, shape.pages // 2)
     pages = PageCache(store.client, cache.layout, value_len)

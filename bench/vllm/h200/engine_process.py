@@ -21,6 +21,10 @@ os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", HF_HUB_OFFLINE="1", VLLM_N
                   VLLM_USE_FLASHINFER_SAMPLER="0", VLLM_CPU_KVCACHE_SPACE="1",
                   VLLM_LOGGING_LEVEL=os.environ.get("LEVEL", "INFO"))
 
+# The engine writes on stdout too, at its import already: answers go to the pipe that stdout was.
+_ANSWERS = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+
 import decoding
 import weights
 from vllm import LLM, SamplingParams
@@ -60,6 +64,8 @@ class Engine:
                 raise RuntimeError("orlop is off: see 'orlop is off' above")
             if not side._client.wait_ready(240):
                 raise RuntimeError(f"no node: {side._client.last_attach_error}")
+        if not worker._worker.store.wait_opened(240):
+            raise RuntimeError("the node's memory is not known to the GPU: see above")
         scheduler._family.close()  # waits for the thread that names the weights
         if scheduler._family.namespaces is None:
             raise RuntimeError(f"no namespaces: {scheduler._family.problem}")
@@ -116,13 +122,9 @@ class Engine:
 def main() -> None:
     # A benchmark that is killed takes its engines along.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # The engine writes on stdout too: answers go to the pipe that stdout was.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-
     def answer(value: Any) -> None:
-        answers.write(json.dumps(value) + "\n")
-        answers.flush()
+        _ANSWERS.write(json.dumps(value) + "\n")
+        _ANSWERS.flush()
 
     begun = time.perf_counter()
     engine = Engine(json.loads(sys.argv[1]))

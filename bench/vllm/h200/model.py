@@ -40,7 +40,7 @@ H200 = Size(
     # A client may pin a quarter: 16 Ki tokens are 2.25 GiB.
     capacities={f"{gib}GiB": gib * GIB for gib in (40, 24, 12)}, copied=GIB, start_limit=330.0,
     llm={"dtype": "bfloat16", "load_format": "dummy", "max_model_len": 20 * KIB, "max_num_batched_tokens": 20 * KIB,
-         "block_size": 16, "enforce_eager": False,
+         "max_num_seqs": 64, "block_size": 16, "enforce_eager": False,
          # Fixed, because several engines start at once and would measure each other's memory.
          "kv_cache_memory_bytes": 10 * GIB, "gpu_memory_utilization": 0.2,
          # The sizes that occur here; vLLM's own list takes 20 s longer to start.
