@@ -120,11 +120,15 @@ class Loader:
             return 0, Reason.EXCEPTION
         store = self._store
         namespace = store.namespace(revision, group)
+        try:
+            cache = store.cache(group, deadline)
+        except orlop.DeadlineExceeded:
+            return 0, Reason.DEADLINE
         with store.client.read(namespace, keys) as plan:
             pages, reason = len(plan), reasons.of_miss(plan.result.reason)
             if pages == 0:
                 return 0, reason
-            restore = store.cache(group).restore([(plan, blocks[:pages])], store.streams.after(mark))
+            restore = cache.restore([(plan, blocks[:pages])], store.streams.after(mark))
             right, why_not = self._wait(restore, deadline)
         store.counters.add("loaded_bytes", right * namespace.value_len)
         if right == pages:

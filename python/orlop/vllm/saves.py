@@ -142,7 +142,7 @@ class Saver:
             self._drop(len(keys), reason)
             return
         namespace = self._store.namespace(job.revision, job.order.group)
-        cache = self._store.cache(job.order.group)
+        cache = self._store.cache(job.order.group, time.monotonic() + self._deadline)
         with self._store.client.put_start(namespace, keys, parent=parent,
                                           deadline=self._deadline) as plan:
             if plan.outcomes[0] is orlop.Outcome.NO_NODE:

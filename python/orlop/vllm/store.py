@@ -7,6 +7,7 @@ block is in use by two groups at a time, because the engine has one pool of them
 
 import logging
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from orlop.gpu import KvLayout, PageCache
 from orlop.vllm.streams import Streams
 
 _LOG = logging.getLogger("vllm.orlop")
+_LOOK_SECONDS = 0.25  # as long as the end of the engine may wait for a node that is not there
 
 
 class RankStore:
@@ -31,7 +33,11 @@ class RankStore:
         self._namespaces: dict[tuple[str, int], orlop.Namespace] = {}
         self._caches: dict[int, PageCache] = {}
         self._opening = threading.Lock()
+        self._opened, self._closing = threading.Event(), threading.Event()
+        self._refused: Exception | None = None
         self._told: set[str] = set()
+        self._thread = threading.Thread(target=self._open, name="orlop-open", daemon=True)
+        self._thread.start()
 
     def namespace(self, revision: str, group: int = 0) -> orlop.Namespace:
         """Raises orlop.Error."""
@@ -43,16 +49,37 @@ class RankStore:
                 self._namespaces[revision, group] = namespace
             return namespace
 
-    def cache(self, group: int) -> PageCache:
-        """A group's pages. The first call needs a node, and with a GPU registers the node's memory, which
-        takes seconds for many GiB. Raises orlop.Error."""
+    def cache(self, group: int, until: float) -> PageCache:
+        """A group's pages. Waits, until then by time.monotonic(), for the node and for its memory to be
+        known to the GPU. Raises orlop.Error, DeadlineExceeded among them."""
+        self._opened.wait(max(until - time.monotonic(), 0.0))
         with self._opening:
-            cache = self._caches.get(group)
-            if cache is None:
-                cache = PageCache(self.client, self.layouts[group],
-                                  self.descriptors[group]["value_len"])
-                self._caches[group] = cache
-            return cache
+            if group in self._caches:
+                return self._caches[group]
+        raise self._refused or orlop.DeadlineExceeded("the node's memory is not made known yet")
+
+    def wait_opened(self, seconds: float) -> bool:
+        return self._opened.wait(seconds) and self._refused is None
+
+    def _open(self) -> None:
+        """A GPU takes seconds for a node of many GiB: neither the engine nor a load waits for that."""
+        while not self._closing.is_set():
+            if not self.client.wait_ready(_LOOK_SECONDS):
+                continue
+            try:
+                caches = {group: PageCache(self.client, layout, self.descriptors[group]["value_len"])
+                          for group, layout in enumerate(self.layouts)}
+            except orlop.NoNode:
+                continue  # gone again
+            except Exception as error:
+                self._refused = error
+                self.counters.add("refused", reason=type(error).__name__)
+                _LOG.error("orlop is off, the engine goes on without it: %s", error)
+            else:
+                with self._opening:
+                    self._caches = caches
+            self._opened.set()
+            return
 
     def failed_unexpectedly(self, what: str) -> None:
         """In an except clause."""
@@ -63,6 +90,8 @@ class RankStore:
 
     def forget_memory(self) -> None:
         """Waits for copies under way. Nothing of the engine's memory is referred to afterwards."""
+        self._closing.set()
+        self._thread.join()
         with self._opening:
             self._caches.clear()
-            self.layouts.clear()
+        self.layouts.clear()

@@ -91,7 +91,6 @@ class WorkerSide:
         self.close()
         self._asleep = True
         self._ends += self._loader.take()
-        self.store.forget_memory()
 
     def resume(self, store: RankStore) -> None:
         """store: of the same pages, perhaps at another place."""
@@ -104,6 +103,7 @@ class WorkerSide:
     def close(self) -> None:
         self._loader.close()
         self._saver.close()
+        self.store.forget_memory()
 
 
 class StepEnds:
