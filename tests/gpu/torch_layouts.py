@@ -194,7 +194,7 @@ class Store:
         return seconds
 
 
-def bit_exact(store: Store, named: Named, device: str) -> dict[str, Any]:
+def bit_exact(named: Named, store: Store, device: str) -> dict[str, Any]:
     """Odd pages to values, everything wiped, values into pages from the end."""
     cache = Cache(named, SMALL, device)
     cache.bytes.random_(0, 256)
@@ -244,7 +244,7 @@ class PlainCopy:
         return time.perf_counter() - begun
 
 
-def speed(store: Store, named: Named, device: str, shape: Shape, goal: int) -> list[dict[str, Any]]:
+def speed(named: Named, store: Store, device: str, shape: Shape, goal: int) -> list[dict[str, Any]]:
     """goal: bytes of a batch, at most. Both ways, in turn with a plain copy."""
     cache = Cache(named, shape, device)
     cache.bytes.random_(0, 256)
@@ -289,25 +289,25 @@ def machine(device: str) -> dict[str, Any]:
             "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
 
 
-def attempt(name: str, part: Callable[[], Any]) -> Any:
+def attempt(named: Named, part: Callable[..., Any], *arguments: Any) -> Any:
     """One layout that fails does not keep the others from being tried."""
     try:
-        return part()
+        return part(named, *arguments)
     except (RuntimeError, ValueError, TypeError, TimeoutError, orlop.Error) as error:
-        say(f"{name}: {error}")
-        return {"layout": name, "error": f"{type(error).__name__}: {error}", "ok": False, "equal": False}
+        say(f"{named.name}: {error}")
+        return {"layout": named.name, "error": f"{type(error).__name__}: {error}", "ok": False, "equal": False}
 
 
 def measure(client: orlop.Client, options: argparse.Namespace) -> dict[str, Any]:
     store, exact, rates = Store(client), [], []
     chosen = [one for one in LAYOUTS if not options.only or any(part in one.name for part in options.only.split(","))]
     for one in chosen:
-        row = {"layout": one.name, **attempt(one.name, lambda one=one: bit_exact(store, one, options.device))}
+        row = {"layout": one.name, **attempt(one, bit_exact, store, options.device)}
         say(f"{'equal    ' if row['equal'] else 'DIFFERENT'} {one.name}")
         exact.append(row)
     shape, goal = (QWEN3_8B, 1024 * MIB) if options.device == "cuda" else (SMALL, 32 * MIB)
     for one in [] if options.no_speed else chosen:
-        rows = attempt(one.name, lambda one=one: speed(store, one, options.device, shape, goal))
+        rows = attempt(one, speed, store, options.device, shape, goal)
         for row in rows if isinstance(rows, list) else [rows]:
             if "error" not in row:
                 say(f"{row['way']:8} {row['gb_per_s']:7.2f} of {row['plain_gb_per_s']:7.2f} GB/s "

@@ -33,8 +33,10 @@ import stages
 from engines import Broken, EngineProcess, Setup
 from node import Node
 
-_DECODE_RESERVE_S = 130.0  # three rounds of three engines
-_END_RESERVE_S = 25.0
+# With the seconds that the stages after it need: it ends early for them.
+_STAGES: tuple[tuple[str, Callable[[stages.Run, float], None], float], ...] = (
+    ("equal answers", stages.equal, 200.0), ("first tokens", stages.first_tokens, 130.0),
+    ("decoding", stages.decode, 25.0))
 _NODE_LIMIT_S = 150.0
 _BEYOND = 6 << 30  # of memory, beyond the node's
 _SHARED = Path("/dev/shm")
@@ -132,11 +134,9 @@ def measure(options: argparse.Namespace, report: Report, place: Place) -> list[s
         for copier in [name for name in ("off", "native") if name in started][:1]:
             report.keep(copy_rate=started[copier].copy_rate(size.copied))
             report.say(f"plain copies, bytes/s: {report.result['copy_rate']}")
-        for name, stage in (("equal answers", lambda: stages.equal(run)),
-                            ("first tokens", lambda: stages.first_tokens(run, _DECODE_RESERVE_S)),
-                            ("decoding", lambda: stages.decode(run, _END_RESERVE_S))):
+        for name, stage, reserve in _STAGES:
             report.say(f"-- {name}; {run.left():.0f} s are left")
-            stage()
+            stage(run, reserve)
             report.keep(wrong=run.wrong, bars=bars.judge(size, report.result))
         run.with_each(lambda engine: report.keep(**{f"counts_of_{engine.name}": engine.counts()}), 0, "orlop", "again")
     except Exception as error:  # what was measured until then is worth keeping

@@ -16,7 +16,9 @@ def run(engine: Any, sampling: Callable[[int], Any], decodes: list[list[int]], t
     for number, prompt in enumerate(decodes):
         engine.add_request(f"decode-{number}", {"prompt_token_ids": prompt}, sampling(tokens))
     counts = {f"decode-{number}": 0 for number in range(len(decodes))}
-    waiting, added, arrived = list(others), {}, {}
+    waiting = list(others)
+    added: dict[str, float] = {}
+    arrived: dict[str, dict[str, Any]] = {}
     begun = ended = 0.0
     first = steps = 0
     while engine.has_unfinished_requests() or (waiting and not ended):

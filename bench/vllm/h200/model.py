@@ -70,7 +70,7 @@ def tiny(folder: Path) -> Path:
     sys.path.append(str(_HERE.parents[2] / "tests/engines/vllm"))
     from tiny_model import make_llama
 
-    return make_llama(folder)
+    return Path(make_llama(folder))
 
 
 def setups(size: Size, model: Path, socket: str, trace: Path | None, native_gib: int) -> dict[str, Setup]:

@@ -57,10 +57,13 @@ class Run:
 # ---- equal answers ----------------------------------------------------------------------------------
 
 
-def equal(run: Run) -> None:
+def equal(run: Run, reserve: float) -> None:
     """Per length the tokens after each kind of hit. Every engine has seen every length afterwards."""
     rows: list[dict[str, Any]] = []
     for length in run.size.lengths:
+        if run.left() < reserve:
+            run.tell_wrong(f"{length} tokens and more were not compared: time is over")
+            break
         prompt = run.prompts(length + LEFT)
         row: dict[str, Any] = {"tokens": length + LEFT}
         run.with_each(lambda engine: _equal(run, engine, prompt, length, row), 0, "off", "native", "orlop", "again")
