@@ -30,6 +30,7 @@ class Size:
     capacities: dict[str, int]  # of the node, and in bytes; the first that it can have
     copied: int  # bytes of the plain copy
     start_limit: float
+    on_gpu: bool
     llm: dict[str, Any] = field(default_factory=dict)
 
 
@@ -39,6 +40,7 @@ H200 = Size(
     decodes=16, decode_tokens=512, decode_rounds=3, other_length=8 * KIB, loads=8, saves=4,
     # A client may pin a quarter: 16 Ki tokens are 2.25 GiB.
     capacities={f"{gib}GiB": gib * GIB for gib in (40, 24, 12)}, copied=GIB, start_limit=330.0,
+    on_gpu=True,
     llm={"dtype": "bfloat16", "load_format": "dummy", "max_model_len": 20 * KIB, "max_num_batched_tokens": 20 * KIB,
          "max_num_seqs": 64, "block_size": 16, "enforce_eager": False,
          # Fixed, because several engines start at once and would measure each other's memory.
@@ -49,6 +51,7 @@ H200 = Size(
 CHECK = Size(
     lengths=(64, 256, 512), block=32, token_bytes=2 * 512, rounds=2, words=1000, decodes=4, decode_tokens=48,
     decode_rounds=1, other_length=256, loads=3, saves=2, capacities={"256MiB": 256 << 20}, copied=16 << 20, start_limit=900.0,
+    on_gpu=False,
     llm={"dtype": "float32", "max_model_len": 1024, "max_num_batched_tokens": 1024, "block_size": 32,
          "enforce_eager": True, "num_gpu_blocks_override": 256, "distributed_executor_backend": "uni",
          "max_num_seqs": 16})
@@ -75,7 +78,7 @@ def tiny(folder: Path) -> Path:
 
 def setups(size: Size, model: Path, socket: str, trace: Path | None, native_gib: int) -> dict[str, Setup]:
     """The engines by name. again: a second process with Orlop, which stores nothing that the first has stored."""
-    on_gpu = size is H200
+    on_gpu = size.on_gpu
     llm = {**size.llm, "model": str(model), "seed": 0, "enable_prefix_caching": True, "disable_log_stats": True,
            "skip_tokenizer_init": True}
     options = {"socket": socket, "weights": "h200-bench-1"}
