@@ -4,6 +4,7 @@ parts are."""
 
 import pytest
 from answers import BLOCK
+from releases import OFFLINE_COUNTS_ARE_WHOLE
 from remote import RemoteEngine, answer_of
 
 _CORES = {"VLLM_CPU_OMP_THREADS_BIND": "0|1"}
@@ -162,7 +163,8 @@ def test_another_engine_hits_on_both_ranks_what_this_one_stored(ranks, model, pl
     prompt, plain = stored
     other = answer_of(model, place, prompt, _CORES, tensor_parallel_size=2)
     assert (other["tokens"], other["cached"]) == (plain, 128)
-    assert other["counts"]["loaded_pages:"] == 8 and other["counts"]["lookups:hit"] == 1
+    if OFFLINE_COUNTS_ARE_WHOLE:
+        assert other["counts"]["loaded_pages:"] == 8 and other["counts"]["lookups:hit"] == 1
     assert not [name for name in other["counts"] if name.startswith(("exceptions", "refused"))]
 
 
