@@ -32,6 +32,15 @@ _WHOLE = {
 }
 # Of these only what is used: the rest changes with every release.
 _PARTS = {
+    "vllm.distributed.kv_transfer.kv_connector.factory.KVConnectorFactory": ("register_connector",),
+    "vllm.v1.attention.backend.AttentionBackend": ("get_name",),
+    "vllm.config.VllmConfig": (
+        "cache_config", "compilation_config", "kv_events_config", "load_config", "lora_config",
+        "max_concurrent_batches", "model_config", "parallel_config", "scheduler_config",
+        "speculative_config"),
+    "vllm.config.ModelConfig": (
+        "dtype", "get_total_num_kv_heads", "hf_config", "hf_text_config", "is_multimodal_model",
+        "max_model_len", "quantization", "runner_type", "seed"),
     "vllm.config.KVTransferConfig": (
         "kv_role", "kv_load_failure_policy", "kv_connector_extra_config", "is_kv_producer",
         "is_kv_consumer"),
@@ -48,8 +57,9 @@ _PARTS = {
         "new_block_ids", "num_computed_tokens", "req_ids", "resumed_req_ids"),
     "vllm.v1.core.kv_cache_manager.KVCacheBlocks": ("get_block_ids",),
     "vllm.v1.request.Request": (
-        "all_token_ids", "block_hashes", "kv_transfer_params", "num_prompt_tokens", "num_tokens",
-        "prompt_embeds", "request_id", "resumable", "skip_reading_prefix_cache"),
+        "all_token_ids", "block_hashes", "kv_transfer_params", "lora_request", "num_computed_tokens",
+        "num_prompt_tokens", "num_tokens", "prompt_embeds", "request_id", "resumable",
+        "skip_reading_prefix_cache"),
     "vllm.v1.kv_cache_interface.KVCacheConfig": ("kv_cache_groups", "num_blocks"),
     "vllm.v1.kv_cache_interface.KVCacheGroupSpec": ("is_eagle_group", "kv_cache_spec", "layer_names"),
     "vllm.v1.kv_cache_interface.FullAttentionSpec": (
