@@ -40,7 +40,7 @@ _PARTS = {
         "speculative_config"),
     "vllm.config.ModelConfig": (
         "dtype", "get_total_num_kv_heads", "hf_config", "hf_text_config", "is_multimodal_model",
-        "max_model_len", "quantization", "runner_type", "seed"),
+        "max_model_len", "quantization", "seed"),
     "vllm.config.KVTransferConfig": (
         "kv_role", "kv_load_failure_policy", "kv_connector_extra_config", "is_kv_producer",
         "is_kv_consumer"),

@@ -4,7 +4,6 @@
 import inspect
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from conftest import prompt_of
 from engine import sampling
@@ -15,10 +14,10 @@ from vllm.v1.request import Request
 
 import orlop
 from orlop.engine.options import Options
-from orlop.engine.pages import PageRanges
 from orlop.vllm import OrlopConnector
 from orlop.vllm.messages import LoadOrder, RankTold, StepOrders
 from orlop.vllm.store import RankStore
+from orlop.vllm.streams import NoStreams
 from orlop.vllm.worker import WorkerSide
 
 # What a hook falls back to is written so that it cannot fail; everything else raises here.
@@ -108,9 +107,8 @@ def scheduler(full, tmp_path):  # noqa: F811
 @pytest.fixture
 def worker(full, tmp_path):  # noqa: F811
     one = connector({"socket": str(tmp_path / "none")}, groups(full), KVConnectorRole.WORKER)
-    pages = PageRanges([np.zeros((4, 64), np.uint8)])
     with orlop.Client(socket=str(tmp_path / "none")) as client:
-        real = WorkerSide(Options(), RankStore(client, [pages], [{}], one._counters))
+        real = WorkerSide(Options(), RankStore(client, [], NoStreams(), [{}], one._counters))
         one._worker = Failing(real)
         one.bind_connector_metadata(LOADS)
         yield one
