@@ -16,7 +16,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -171,13 +171,19 @@ class Store:
         return [number.to_bytes(16, "little") for number in range(count)]
 
     def backup(self, cache: PageCache, ns: orlop.Namespace, pages: list[int]) -> float:
-        """Seconds of the copies."""
+        """Seconds of the copies; the node's answers are not among them."""
         plan = self.client.put_start(ns, self.keys(len(pages)), deadline=30)
         if plan.prepared != len(pages):
             raise RuntimeError(f"the node gave memory for {plan.prepared} of {len(pages)} pages: {plan.explanation}")
         begun = time.perf_counter()
-        [outcomes] = cache.backup([(plan, pages)]).result(120)
+        backup = cache.backup([(plan, pages)])
+        if torch.cuda.is_available():
+            backup.stream_wait(torch.cuda.current_stream().cuda_stream)
+            torch.cuda.synchronize()
+        else:
+            backup.stream_wait(0)
         seconds = time.perf_counter() - begun
+        [outcomes] = backup.result(120)
         if any(one is not orlop.Outcome.STORED for one in outcomes):
             raise RuntimeError(f"not stored: {set(outcomes)}")
         return seconds
@@ -246,11 +252,12 @@ class PlainCopy:
 
 def speed(named: Named, store: Store, device: str, shape: Shape, goal: int) -> list[dict[str, Any]]:
     """goal: bytes of a batch, at most. Both ways, in turn with a plain copy."""
+    value_len = Cache(named, replace(shape, pages=1), device).layout.value_len
+    count = goal // value_len
+    shape = replace(shape, pages=2 * count)
     cache = Cache(named, shape, device)
     cache.bytes.random_(0, 256)
     synchronize(device)
-    value_len = cache.layout.value_len
-    count = min(goal // value_len, shape.pages // 2)
     pages = PageCache(store.client, cache.layout, value_len)
     ns = store.namespace(value_len)
     plain = PlainCopy(count * value_len, device)

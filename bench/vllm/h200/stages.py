@@ -136,7 +136,8 @@ def _first_tokens(run: Run, engine: EngineProcess, prompt: list[int], length: in
 
     def ask(what: str, cached: int) -> None:
         # An engine that has just waited is not asked first for what is measured.
-        engine.ask(run.prompts(40))
+        for _ in range(3):
+            engine.ask(run.prompts(40))
         if answer := run.asked(engine, what, prompt, cached):
             kinds.setdefault(what, []).append(answer["seconds"] * 1e3)
 
@@ -147,6 +148,8 @@ def _first_tokens(run: Run, engine: EngineProcess, prompt: list[int], length: in
     if engine.name != "off":
         engine.forget()
         ask("hit", length)
+    if engine.name == "again":
+        ask("local", length)
     engine.forget()
 
 

@@ -24,6 +24,7 @@ _MOST_WAITING = 1024  # orders; one a request and step
 _PART = 32  # pages of one put: what is lost when its blocks are needed
 _MOST_PARTS = 4  # under copy or not yet answered
 _FLUSH_SECONDS = 10.0
+_ROOM_SECONDS = 10.0  # for one of them to be over
 _LOOK_SECONDS = 0.05  # the longest wait for one part's answer while jobs may come
 
 
@@ -157,16 +158,17 @@ class Saver:
             job.untouched.difference_update(blocks)
 
     def _why_not(self, job: _Job) -> Reason | None:
-        if len(self._parts) >= _MOST_PARTS:
-            self._take_answers(self._deadline)
+        """Waits for room. The copies before may be waiting for the engine's own step, as long as that
+        takes."""
+        last = time.monotonic() + _ROOM_SECONDS
+        while len(self._parts) >= _MOST_PARTS and not (job.cancelled or self._stopping):
+            if time.monotonic() > last:
+                self._breaker.failed()
+                return Reason.NO_NODE
+            self._take_answers(_LOOK_SECONDS)
         if job.cancelled:
             return Reason.OVERWRITTEN
-        if not self._breaker.allows():
-            return Reason.RESTING
-        if len(self._parts) >= _MOST_PARTS:
-            self._breaker.failed()
-            return Reason.NO_NODE
-        return None
+        return None if self._breaker.allows() else Reason.RESTING
 
     def _copy(self, cache: PageCache, plan: orlop.PutPlan, job: _Job, blocks: list[int],
               value_len: int) -> bool:
