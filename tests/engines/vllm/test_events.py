@@ -11,6 +11,8 @@ import torch
 from orlop.engine.counters import Counters
 from orlop.vllm import doctor
 from orlop.vllm.events import StoreEvents, are_wanted
+from orlop.vllm.keys import RequestKeys
+from releases import HASHES_ARE_SEEDED
 from served import of_prompt
 from serving import BLOCK
 from vllm import SamplingParams
@@ -46,9 +48,12 @@ def test_page_that_somebody_removes_is_told(served, fresh_prompt):
     served.vllm.ask(prompt, 1)
     stored = served.until_stored(prompt)
     victim = next(block for block, what in stored.items() if what[1] == tuple(prompt[3 * BLOCK:4 * BLOCK]))
+    key = [victim]
+    if not HASHES_ARE_SEEDED:
+        key = RequestKeys(Request("r", prompt, SamplingParams(), None), BLOCK, engine_hashes=False).of(3, 4)
     with orlop.Client(socket=served.socket, call_budget=10.0) as other:
         assert other.wait_ready(60)
-        assert other.remove(the_namespace(other, served), [victim]) == 1
+        assert other.remove(the_namespace(other, served), key) == 1
 
     def told(events):
         served.step()
