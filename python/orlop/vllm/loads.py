@@ -14,9 +14,9 @@ from orlop.vllm.messages import LoadEnd, LoadOrder
 from orlop.vllm.store import RankStore
 
 _STOP_SECONDS = 30.0  # for the value under copy, and the loads behind it, which fail at once
-# A page that does not match is checked by the node and removed; until then a save of it would find it
-# stored. Waited for on the loads' own thread, which has nothing better to do with what failed.
-_REMOVAL_SECONDS = 0.02
+# A page that does not match is checked by the node and removed, within a millisecond where processors are
+# free; until then a save of it would find it stored. Longer only if the node hangs too.
+_REMOVAL_SECONDS = 0.25
 _REMOVAL_LOOK = 0.001
 
 

@@ -53,6 +53,7 @@ class RequestState:
         self.blocks: list[list[int]] = [[] for _ in range(groups)]
         #: per group the blocks from the first that were ordered to be saved, or are stored
         self.saved = [0] * groups
+        self.complete_at = 0  # with fewer tokens computed no step completes another block
         self.local = 0  # tokens of the engine's own hit at the last look-up
         self.certain = 0  # tokens that were there when it got its blocks: own ones, or of a load that is over
         self.offer: Offer | None = None
@@ -232,13 +233,14 @@ class SchedulerSide:
             if whole:
                 state.blocks = [list(table) for table in tables]
                 # What was ordered before a preemption may have lost its blocks before it was read.
-                state.saved = [0] * len(tables)
+                state.saved, state.complete_at = [0] * len(tables), 0
             else:
                 for own, added in zip(state.blocks, tables, strict=True):
                     own += added  # in place: the table of a long request is not copied each step
-            if wait:
-                continue
-            saves += self._saves(state, computed, output.num_scheduled_tokens.get(name, 0))
+            step = output.num_scheduled_tokens.get(name, 0)
+            # Most steps of a request that decodes end here.
+            if not wait and computed + step >= state.complete_at:
+                saves += self._saves(state, computed, step)
         loads, self._orders = self._orders, []
         return StepOrders(loads, saves, overwritten, output.total_num_scheduled_tokens == 0,
                           self._family.revision)
@@ -272,8 +274,11 @@ class SchedulerSide:
         if (groups is None or not self._options.saves or not state.may_save
                 or not self._client.ready or _is_unsupported(state.request)):
             return []
-        return [order for i, namespaces in enumerate(groups)
-                for order in self._save(state, i, namespaces, computed, scheduled)]
+        orders = [order for i, namespaces in enumerate(groups)
+                  for order in self._save(state, i, namespaces, computed, scheduled)]
+        state.complete_at = min((blocks + 1) * group.page_tokens
+                                for blocks, group in zip(state.saved, self._groups, strict=True))
+        return orders
 
     def _save(self, state: RequestState, group: int, namespaces: list[orlop.Namespace],
               computed: int, scheduled: int) -> list[SaveOrder]:
