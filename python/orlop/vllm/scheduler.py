@@ -61,6 +61,10 @@ class RequestState:
         self.told: Reason | None = None  # of the last look-up, counted once
         self.may_load, self.may_save, self.misspelt = _permissions(request)
 
+    def save_again_from(self, blocks: Sequence[int]) -> None:
+        """Per group."""
+        self.saved, self.complete_at = list(blocks), 0
+
 
 class SchedulerSide:
     def __init__(self, options: Options, client: orlop.Client, family: Family, counters: Counters,
@@ -233,7 +237,7 @@ class SchedulerSide:
             if whole:
                 state.blocks = [list(table) for table in tables]
                 # What was ordered before a preemption may have lost its blocks before it was read.
-                state.saved, state.complete_at = [0] * len(tables), 0
+                state.save_again_from([0] * len(tables))
             else:
                 for own, added in zip(state.blocks, tables, strict=True):
                     own += added  # in place: the table of a long request is not copied each step
@@ -363,8 +367,8 @@ class SchedulerSide:
             state.failed = True
             # What failed is computed again, and may be stored again then.
             right = 0 if order.whole else pages
-            state.saved = [min(saved, state.local // group.page_tokens + right)
-                           for saved, group in zip(state.saved, self._groups, strict=True)]
+            state.save_again_from([min(saved, state.local // group.page_tokens + right)
+                                   for saved, group in zip(state.saved, self._groups, strict=True)])
 
     def finish(self, request: Any) -> None:
         """The request ends, or was aborted. A load under way goes on until it is reported."""
