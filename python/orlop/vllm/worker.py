@@ -4,6 +4,8 @@
 Thread: the engine's worker.
 """
 
+import time
+
 from orlop.engine.options import Options
 from orlop.engine.reasons import Reason
 from orlop.vllm.loads import Loader, failed
@@ -74,7 +76,10 @@ class WorkerSide:
 
     def take_ends(self) -> "StepEnds":
         if self._idle and not self._ends and self._loader.under_way():
+            begun = time.perf_counter()
             self._loader.wait_for_one(_IDLE_WAIT)
+            # The engine has nothing else to do: this is no part of what the adapter costs it.
+            self.store.counters.add("hook_seconds", begun - time.perf_counter())
         ends, self._ends = self._ends, []
         return StepEnds(ends + self._loader.take())
 

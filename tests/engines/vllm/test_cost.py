@@ -2,8 +2,10 @@
 """What the adapter does not do when there is nothing to do; times are of ./dev bench vllm."""
 
 import threading
+import time
 from pathlib import Path
 
+from gates import HeldLoads
 from pools import threads_and_descriptors
 
 
@@ -63,3 +65,19 @@ def test_what_it_costs_is_counted_where_the_engine_shows_it(engine, fresh_prompt
     assert new["hook_seconds"] > 0 and new["thread_seconds"] > 0
     shown = {one.name for one in engine.llm.get_metrics()}
     assert {"vllm:orlop_hook_seconds", "vllm:orlop_thread_seconds"} <= shown
+
+
+def test_an_engine_that_waits_for_nothing_but_a_load_is_not_held_up_by_us(engine, fresh_prompt, monkeypatch):
+    prompt = fresh_prompt()
+    engine.store([prompt])
+    held = HeldLoads(engine.worker)
+    monkeypatch.setattr(engine.worker._worker._loader, "wait_for_one", lambda seconds: time.sleep(0.4))
+    with engine.counted() as new:
+        engine.add("a", prompt)
+        for _ in range(5):
+            engine.step()
+    assert held.begun.is_set() and 0 < new["hook_seconds"] < 1  # of 2 that passed
+    held.let_go()
+    monkeypatch.undo()
+    assert "a" in engine.run_out()
+    engine.assert_nothing_held()
