@@ -131,6 +131,13 @@ Result<void> Node::load_namespaces() {
     rows_used_ = r + 1;
     row_opened();
   }
+  // Rows are opened in order: what lies behind a hole is damage. It would count again, perhaps with
+  // an index that was given to another row meanwhile, once the hole is filled and the node
+  // restarts.
+  for (std::uint32_t r = rows_used_; r < segment::kMaxNamespaceRows; ++r) {
+    auto& index = area_.namespace_row(NamespaceRow{r}).current_index;
+    if (index.load(std::memory_order_relaxed) != 0) index.store(0, std::memory_order_release);
+  }
   return {};
 }
 

@@ -333,6 +333,26 @@ TEST_F(RecoverTest, Open_killed_before_its_last_store_leaves_the_row_unused) {
   EXPECT_EQ(world.open(client, 8'192, "third"), second);
 }
 
+// Found by fuzz_recovery: the index of the row behind the hole was given to the row that filled it,
+// and the restart after that was refused.
+TEST_F(RecoverTest, Rows_behind_a_hole_in_the_namespace_table_stay_unused) {
+  constexpr std::uint32_t kBehind = 3;
+  const std::uint32_t next = world.area().header().next_namespace_index.load();
+  const auto index_of = [this](std::uint32_t r) {
+    return world.area().current_index(NamespaceRow{r}).value;
+  };
+  world.put(client, row, keys(1, 5));
+  world.area().namespace_row(NamespaceRow{kBehind}).current_index.store(next);
+  world.restart();
+  EXPECT_EQ(index_of(kBehind), 0U);
+  for (std::uint32_t r = 1; r <= kBehind; ++r) {
+    EXPECT_EQ(world.open(client, 4'096, "m" + std::to_string(r)), NamespaceRow{r});
+  }
+  world.restart();
+  EXPECT_EQ(index_of(kBehind), next + kBehind - 1);
+  EXPECT_EQ(world.found(row, keys(1, 5)), 5U);
+}
+
 TEST_F(RecoverTest, Order_of_eviction_survives_in_coarse_steps) {
   for (std::uint64_t i = 0; i < 64; ++i) {
     world.put(client, row, keys(i * 8, 8));
