@@ -68,6 +68,7 @@ _LOOKUPS: dict[str, tuple[str, str]] = {
 }
 
 _DROPPED: dict[str, tuple[str, str]] = {
+    "off": ("the node's memory could not be made known to the GPU", "the engine's log says why (\"orlop is off\")"),
     "no_node": ("the node did not answer in time",
                 "if the node runs, raise save_deadline (a busy machine answers late)"),
     "resting": ("saves rested after the node had not answered several times in a row",
@@ -84,6 +85,7 @@ _DROPPED: dict[str, tuple[str, str]] = {
 }
 
 _FAILED: dict[str, tuple[str, str]] = {
+    "off": ("the node's memory could not be made known to the GPU", "the engine's log says why (\"orlop is off\")"),
     "mismatch": ("bytes did not match their checksums", "memory is damaged or somebody else writes to "
                  "it: look for it in the node's log"),
     "not_found": ("pages were gone between look-up and load", "the node evicts too early: give it more "

@@ -8,7 +8,8 @@ import time
 
 _PREFIX = "orlop-"
 _TASKS = "/proc/self/task"
-_LOOK_SECONDS = 0.5  # a look at all threads of an engine takes some tenths of a millisecond
+_LOOK_SECONDS = 0.5
+_LIST_SECONDS = 10.0  # to find ours among an engine's hundreds of threads takes milliseconds
 
 
 class ThreadTime:
@@ -17,17 +18,20 @@ class ThreadTime:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._seen: dict[int, float] = {}  # thread -> its time at the last look
-        self._next = 0.0
+        self._next_look = self._next_list = 0.0
 
     def take(self, at_once: bool = False) -> float:
-        """Seconds since the last take; mostly 0, because it looks twice a second (at_once: now). A
-        thread that ends between two looks takes what it used since the first with it."""
+        """Seconds since the last take; mostly 0, because it looks twice a second (at_once: now), for new
+        threads every 10 s. A thread that ends between two looks takes what it used since the first
+        with it."""
         now = time.monotonic()
         with self._lock:
-            if now < self._next and not at_once:
+            if now < self._next_look and not at_once:
                 return 0.0
-            self._next = now + _LOOK_SECONDS
-            before, self._seen = self._seen, {one: _time_of(one) for one in _ours()}
+            self._next_look, threads = now + _LOOK_SECONDS, set(self._seen)
+            if now >= self._next_list or at_once:
+                self._next_list, threads = now + _LIST_SECONDS, _ours()
+            before, self._seen = self._seen, {one: _time_of(one) for one in threads}
             return sum(max(used - before.get(one, 0.0), 0.0) for one, used in self._seen.items())
 
 

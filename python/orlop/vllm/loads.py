@@ -124,6 +124,8 @@ class Loader:
             cache = store.cache(group, deadline)
         except orlop.DeadlineExceeded:
             return 0, Reason.DEADLINE
+        except orlop.Refused:
+            return 0, Reason.OFF
         with store.client.read(namespace, keys) as plan:
             pages, reason = len(plan), reasons.of_miss(plan.result.reason)
             if pages == 0:

@@ -129,6 +129,8 @@ class Saver:
             for begun in range(0, len(keys), _PART):
                 self._put(job, slice(begun, begun + _PART), parent)
                 parent = keys[min(begun + _PART, len(keys)) - 1]
+        except orlop.Refused:
+            self._drop(len(keys) - begun, Reason.OFF)
         except orlop.Error:
             self._breaker.failed()
             self._drop(len(keys) - begun, Reason.NO_NODE)
@@ -199,7 +201,7 @@ class Saver:
                 return
             except orlop.Closed:
                 self._drop(len(part.blocks), Reason.OVERWRITTEN)
-            except orlop.Error:
+            except Exception:  # of the device; the part is over all the same
                 self._store.failed_unexpectedly("save")
                 self._drop(len(part.blocks), Reason.EXCEPTION)
             with self._change:

@@ -34,7 +34,7 @@ class RankStore:
         self._caches: dict[int, PageCache] = {}
         self._opening = threading.Lock()
         self._opened, self._closing = threading.Event(), threading.Event()
-        self._refused: Exception | None = None
+        self._refused: str | None = None
         self._told: set[str] = set()
         self._thread = threading.Thread(target=self._open, name="orlop-open", daemon=True)
         self._thread.start()
@@ -51,12 +51,14 @@ class RankStore:
 
     def cache(self, group: int, until: float) -> PageCache:
         """A group's pages. Waits, until then by time.monotonic(), for the node and for its memory to be
-        known to the GPU. Raises orlop.Error, DeadlineExceeded among them."""
+        known to the GPU. Raises DeadlineExceeded; Refused: it never will be."""
         self._opened.wait(max(until - time.monotonic(), 0.0))
         with self._opening:
             if group in self._caches:
                 return self._caches[group]
-        raise self._refused or orlop.DeadlineExceeded("the node's memory is not made known yet")
+        if self._refused is not None:
+            raise orlop.Refused(self._refused)
+        raise orlop.DeadlineExceeded("the node's memory is not made known yet")
 
     def wait_opened(self, seconds: float) -> bool:
         return self._opened.wait(seconds) and self._refused is None
@@ -64,15 +66,16 @@ class RankStore:
     def _open(self) -> None:
         """A GPU takes seconds for a node of many GiB: neither the engine nor a load waits for that."""
         while not self._closing.is_set():
-            if not self.client.wait_ready(_LOOK_SECONDS):
-                continue
             try:
+                if not self.client.wait_ready(_LOOK_SECONDS):
+                    continue
                 caches = {group: PageCache(self.client, layout, self.descriptors[group]["value_len"])
                           for group, layout in enumerate(self.layouts)}
-            except orlop.NoNode:
-                continue  # gone again
+            except orlop.NoNode:  # gone again
+                self._closing.wait(_LOOK_SECONDS)
+                continue
             except Exception as error:
-                self._refused = error
+                self._refused = str(error)
                 self.counters.add("refused", reason=type(error).__name__)
                 _LOG.error("orlop is off, the engine goes on without it: %s", error)
             else:

@@ -6,6 +6,7 @@ writes its blocks. On the CPU the engine's work is done when a hook is called, a
 memory waits for the copy; on a GPU both are a matter of streams, and nobody waits.
 """
 
+import contextlib
 from typing import Any, Protocol
 
 import torch
@@ -39,10 +40,8 @@ class NoStreams:
 
     def leave(self, backup: Backup) -> None:
         backup.cancel()
-        try:
+        with contextlib.suppress(orlop.Error):  # it was cancelled, and nothing reads any more
             backup.stream_wait(0)  # for the value under copy
-        except orlop.Error:
-            pass  # it was cancelled, and nothing reads any more
 
 
 class CudaStreams:
@@ -65,8 +64,12 @@ class CudaStreams:
     def leave(self, backup: Backup) -> None:
         try:
             backup.stream_wait(int(torch.cuda.current_stream(self._device).cuda_stream))
-        except orlop.Error:
+        except orlop.WrongState:
             pass  # it ended before it had read all, and stores nothing
+        except orlop.Error:  # CUDA's: the order cannot be had on the device, so it is waited for here
+            backup.cancel()
+            with contextlib.suppress(orlop.Error):
+                backup.result()
 
 
 def streams_of(device: Any) -> Streams:

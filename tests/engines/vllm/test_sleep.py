@@ -4,8 +4,10 @@
 import threading
 import time
 
+import orlop
 import pytest
 from gates import Gate, HeldLoads
+from orlop.vllm import store
 
 
 def threads() -> list[str]:
@@ -94,3 +96,57 @@ def test_the_other_sides_hooks_do_nothing(engine):
     engine.offers.unregister_kv_caches()
     engine.offers.restore_kv_caches()
     assert type(engine.offers).supports_sleep_mode(None) is True
+
+
+def opened_again_by(engine, monkeypatch, page_cache):
+    """The engine's cache goes and comes back, and is made known by this instead."""
+    engine.worker.unregister_kv_caches()
+    monkeypatch.setattr(store, "PageCache", page_cache)
+    engine.worker.restore_kv_caches()
+    return engine.worker._worker.store
+
+
+def test_memory_that_cannot_be_made_known_is_told_and_the_engine_goes_on(engine, stored, fresh_prompt,
+                                                                         monkeypatch):
+    prompt, plain = stored
+
+    def refuse(*_):
+        raise orlop.NoMemory("cudaHostRegister: no")
+
+    with engine.counted() as new:
+        assert not opened_again_by(engine, monkeypatch, refuse).wait_opened(60)
+        (output,) = engine.ask([prompt])
+        engine.ask([fresh_prompt()])
+        engine.settle()
+    assert output.tokens == plain and new["refused:NoMemory"] == 1 and new["exceptions"] == 0
+    assert new["failed_loads:off"] == 1 and new["dropped_pages:off"] == 4 and new["loaded_pages"] == 0
+    engine.assert_nothing_held()
+    monkeypatch.undo()
+    engine.worker.restore_kv_caches()
+    engine.forget()
+    engine.forget_failures()
+    (output,) = engine.ask([prompt])
+    assert (output.tokens, output.cached) == (plain, 128)
+    engine.assert_nothing_held()
+
+
+def test_a_load_waits_until_memory_is_made_known_and_others_go_on(engine, stored, fresh_prompt, monkeypatch):
+    prompt, plain = stored
+    known, page_cache = threading.Event(), store.PageCache
+
+    def slow(*arguments):
+        assert known.wait(120)
+        return page_cache(*arguments)
+
+    opened_again_by(engine, monkeypatch, slow)
+    monkeypatch.setattr(engine.worker._worker._loader, "_deadline", 120.0)
+    engine.forget()
+    engine.add("a", prompt, tokens=8)
+    engine.add("b", fresh_prompt(40), tokens=4)
+    done = {}
+    while "b" not in done:
+        done.update({one.request_id: one for one in engine.step() if one.finished})
+    assert "a" not in done
+    known.set()
+    assert engine.run_out() == {"a": plain}
+    engine.assert_nothing_held()
