@@ -44,7 +44,10 @@ def test_native_threads_count(node: orlop.Node) -> None:
     with node.client() as other:
         assert other.wait_ready(60)
         assert len(_ours() - before) == 1
-    assert _ours() == before
+    deadline = time.monotonic() + 60
+    while _ours() != before:  # the kernel lists a thread for a moment after it was joined
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
 
 def test_counters_tell_them() -> None:
