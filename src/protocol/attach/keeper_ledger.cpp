@@ -37,8 +37,9 @@ std::optional<std::uint32_t> leading_number(std::string_view text) {
   return number;
 }
 
-// Clients of the ledger: ids grow, none is from the future.
+// Clients of the ledger: ids grow, none is from the future, and the next one is not 0, "no client".
 Result<void> check_clients(const LedgerFrame& ledger) {
+  if (ledger.next_client == 0) return corrupt("the ledger's next client id is 0");
   ClientId before;
   for (const HandOverFrame& client : ledger.clients) {
     if (client.client.value <= before.value || client.client.value >= ledger.next_client)

@@ -107,6 +107,18 @@ TEST(JudgeStore, What_contradicts_itself_is_refused) {
   EXPECT_EQ(judge_store(ledger(), {"http"}).error().code, ErrorCode::kNoNode);
 }
 
+TEST(JudgeStore, Ledger_whose_next_client_would_be_none_is_refused) {
+  LedgerFrame frame = ledger();
+  frame.clients.clear();
+  frame.next_client = 0;
+  std::vector<std::string> left = {std::string(kStoredLedger), std::string(kStoredControl),
+                                   std::string(kStoredValue)};
+  if (frame.server != 0) left.push_back(stored_name_of_server(frame.server));
+  EXPECT_THAT(judge_store(frame, left).error().message, HasSubstr("next client id is 0"));
+  frame.next_client = 1;
+  EXPECT_TRUE(judge_store(frame, left));
+}
+
 struct Memory {
   alignas(8) std::array<std::byte, LedgerPages::kBytes> bytes{};
 };
