@@ -7,32 +7,38 @@ from typing import Any
 from model import Size
 
 OF_NATIVE = 0.95
-OF_FLOOR = 1.08  # of the local hit of the engine with the native offload, and the bytes at the speed of one plain copy
+OF_FLOOR = 1.08  # of the engine's own local hit, and the bytes at the speed of one plain copy
 
 
 def judge(size: Size, result: dict[str, Any]) -> list[dict[str, Any]]:
-    """Bars of what was measured; what is missing is a bar that does not hold."""
+    """Bars of what was measured; what is missing is a bar that does not hold.
+
+    A ratio is the median of the rounds' ratios: what is compared was measured within the same seconds, and a hit with the
+    local hit of the same process, because processes are slow and fast by turns, up to twice, whatever they run."""
     bars = []
     for length in size.lengths:
         times = result.get("first_tokens", {}).get(length, {})
         rate = result.get("copy_rate", {}).get("load")
-        # Both of one engine, as in the measurements that the bars come from.
-        native, local = middle(times, "native", "hit"), middle(times, "native", "local")
-        floor = local + length * size.token_bytes / rate * 1e3 if local and rate else None
+        copy = length * size.token_bytes / rate * 1e3 if rate else None
+        native = times.get("native", {}).get("hit", [])
         for name in ("orlop", "again"):
-            ours = middle(times, name, "hit")
+            ours, local = (times.get(name, {}).get(kind, []) for kind in ("hit", "local"))
+            floor = [one + copy for one in local] if copy else []
             where = f"{length + 4} tokens" + (", second process" if name == "again" else "")
-            bars.append(bar(f"hit / vLLM's native offload, {where}", ours, native, OF_NATIVE, "<="))
-            bars.append(bar(f"hit / (local hit + plain copy), {where}", ours, floor, OF_FLOOR, "<="))
+            bars.append(of_rounds(f"hit / vLLM's native offload, {where}", ours, native, OF_NATIVE))
+            bars.append(of_rounds(f"hit / (local hit + plain copy), {where}", ours, floor, OF_FLOOR))
     rates = {name: median(one["tokens_per_s"] for one in rounds) for name, rounds in result.get("decode", {}).items()}
     bars.append(bar("decoded tokens a second beside loads and saves / native's", rates.get("orlop"),
                     rates.get("native"), 1.0, ">="))
     return bars
 
 
-def middle(times: dict[str, dict[str, list[float]]], name: str, kind: str) -> float | None:
-    values = times.get(name, {}).get(kind)
-    return median(values) if values else None
+def of_rounds(name: str, values: list[float], against: list[float], limit: float) -> dict[str, Any]:
+    """Round by round; a round in which one is missing is in no list's right place: then there is no bar."""
+    if not values or len(values) != len(against):
+        return bar(name, None, None, limit, "<=")
+    ratio = median(one / other for one, other in zip(values, against, strict=True))
+    return {**bar(name, median(values), median(against), limit, "<="), "ratio": ratio, "ok": ratio <= limit}
 
 
 def bar(name: str, value: float | None, against: float | None, limit: float, sense: str) -> dict[str, Any]:

@@ -32,6 +32,7 @@ class Size:
     start_limit: float
     on_gpu: bool
     llm: dict[str, Any] = field(default_factory=dict)
+    often: dict[int, int] = field(default_factory=dict)  # how often a length is asked for in a round, if not once
 
 
 # 36 layers x K and V x 8 heads x 128 channels x 2 bytes = 144 KiB a token, 2.25 MiB a block.
@@ -40,7 +41,7 @@ H200 = Size(
     decodes=16, decode_tokens=512, decode_rounds=3, other_length=8 * KIB, loads=8, saves=4,
     # A client may pin a quarter: 16 Ki tokens are 2.25 GiB.
     capacities={f"{gib}GiB": gib * GIB for gib in (40, 24, 12)}, copied=GIB, start_limit=330.0,
-    on_gpu=True,
+    on_gpu=True, often={1 * KIB: 3, 4 * KIB: 2},
     llm={"dtype": "bfloat16", "load_format": "dummy", "max_model_len": 20 * KIB, "max_num_batched_tokens": 20 * KIB,
          "max_num_seqs": 64, "block_size": 16, "enforce_eager": False,
          # Fixed, because several engines start at once and would measure each other's memory.

@@ -117,7 +117,7 @@ def first_tokens(run: Run, reserve: float) -> None:
         if run.left() < reserve:
             run.tell_wrong(f"only {number} of {run.size.rounds} rounds: time is over")
             break
-        for length in run.size.lengths:
+        for length in (one for one in run.size.lengths for _ in range(run.size.often.get(one, 1))):
             prompt = run.prompts(length + LEFT)
             # `again` reads what `orlop` stores: it comes after it.
             run.with_each(lambda engine: _first_tokens(run, engine, prompt, length, times[length]), number,

@@ -296,6 +296,8 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
     # ---- statistics -------------------------------------------------------------------------------
 
     def get_kv_connector_stats(self) -> OrlopStats | None:
+        if self._step.received and self._worker is not None and self._worker.idle:
+            return None  # a request waits for this step's end: they come with the next
         new = self._counters.take()
         return OrlopStats(new) if new else None
 

@@ -1,9 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads of one worker: a thread that brings ordered pages into the engine's blocks."""
+"""Loads of one worker: ordered pages are brought into the engine's blocks.
 
+A load runs on a thread of its own, so that the engine goes on meanwhile. Where the engine has nothing
+else to do, it runs on the engine's thread for a while, which saves two changes of thread.
+"""
+
+import functools
+import math
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Generator
 from typing import Any
 
 import orlop
@@ -14,14 +21,139 @@ from orlop.vllm.messages import LoadEnd, LoadOrder
 from orlop.vllm.store import RankStore
 
 _STOP_SECONDS = 30.0  # for the value under copy, and the loads behind it, which fail at once
+_STOP_LOOK = 0.1  # whether it was stopped, while something else than its copy is waited for
 # A page that does not match is checked by the node and removed, within a millisecond where processors are
 # free; until then a save of it would find it stored. Longer only if the node hangs too.
 _REMOVAL_SECONDS = 0.25
 _REMOVAL_LOOK = 0.001
+_Wait = Callable[[float], bool]  # so many seconds; whether what was waited for is there
+
+
+class Load:
+    """One order, from its beginning to its end. One thread at a time goes on with it, stop() is any's."""
+
+    def __init__(self, store: RankStore, order: LoadOrder, revision: str, seconds: float,
+                 mark: Any) -> None:
+        """seconds: that it may take, cut off then. mark: of streams, after which its copies begin; None:
+        they begin while the engine's thread is here, and there is one group of them."""
+        self.order = order
+        self._store = store
+        self._revision = revision
+        self._begun = time.monotonic()
+        self._deadline = self._begun + seconds
+        self._mark = mark
+        self._right = 0  # pages, of the groups that are over
+        self._copy: Restore | None = None
+        self._stopped = False
+        self._wait: _Wait | None = None
+        self._work = self._groups()
+
+    def go_on(self, until: float) -> LoadEnd | None:
+        """Its end; None if that has not come by then, by time.monotonic()."""
+        try:
+            while self._wait is None or self._is_there(self._wait, until):
+                self._wait = next(self._work)
+            return None
+        except StopIteration as over:
+            return self.ended(over.value)
+        except orlop.Error:
+            return self.ended(Reason.NO_NODE)
+
+    def ended(self, reason: Reason) -> LoadEnd:
+        return _end(self.order, self._right, reason, time.monotonic() - self._begun)
+
+    def stop(self) -> None:
+        """What is under copy is finished, what lies behind it fails."""
+        self._stopped = True
+        if (copy := self._copy) is not None:
+            copy.cancel()
+
+    def _is_there(self, wait: _Wait, until: float) -> bool:
+        """Whether the work has to go on: also when its time is over or it was stopped, which it finds out
+        itself."""
+        limit = min(until, self._deadline)
+        while not self._stopped and (left := limit - time.monotonic()) > 0:
+            if wait(min(left, _STOP_LOOK)):
+                return True
+        return self._stopped or until >= self._deadline
+
+    def _groups(self) -> Generator[_Wait, None, Reason]:
+        """Yields what has to be waited for."""
+        reason = Reason.EXCEPTION
+        if self._stopped:
+            return Reason.ABORTED
+        if time.monotonic() > self._deadline:
+            return Reason.DEADLINE
+        for group, part in self.order.by_group():
+            pages, reason = yield from self._group(group, self.order.keys[part], self.order.blocks[part])
+            self._right += pages
+            if pages < part.stop - part.start:
+                break
+        return reason
+
+    def _group(self, group: int, keys: list[bytes],
+               blocks: list[int]) -> Generator[_Wait, None, tuple[int, Reason]]:
+        """How many pages are right, and why no more."""
+        if not keys:
+            return 0, Reason.EXCEPTION
+        store = self._store
+        namespace = store.namespace(self._revision, group)
+        if not store.tried.is_set():
+            yield store.tried.wait
+        try:
+            cache = store.cache(group, 0)
+        except orlop.DeadlineExceeded:
+            return 0, Reason.ABORTED if self._stopped else Reason.DEADLINE
+        except orlop.Refused:
+            return 0, Reason.OFF
+        with store.client.read(namespace, keys) as plan:
+            pages, reason = len(plan), reasons.of_miss(plan.result.reason)
+            if pages == 0:
+                return 0, reason
+            self._copy = cache.restore([(plan, blocks[:pages])], store.streams.after(self._mark))
+            if self._stopped:
+                self._copy.cancel()
+            yield functools.partial(_is_over, self._copy)
+            right, why_not = self._result(self._copy)
+        store.counters.add("loaded_bytes", right * namespace.value_len)
+        if right == pages:
+            return right, reason
+        if why_not is Reason.MISMATCH:
+            last = min(time.monotonic() + _REMOVAL_SECONDS, self._deadline)
+            while (store.client.exists(namespace, [keys[right]])[0] and time.monotonic() < last
+                   and not self._stopped):
+                yield _a_moment
+        return right, why_not
+
+    def _result(self, copy: Restore) -> tuple[int, Reason]:
+        """Pages that are right, and why others are not. Nothing writes the pages any more."""
+        stopped = self._stopped or copy.ready()
+        if not copy.ready():
+            copy.cancel()
+        try:
+            (right,) = copy.result()
+        except orlop.Closed:
+            return 0, Reason.ABORTED if stopped else Reason.DEADLINE
+        return right, Reason.MISMATCH
+
+
+def _is_over(copy: Restore, seconds: float) -> bool:
+    try:
+        copy.result(seconds)
+    except TimeoutError:
+        return False
+    except orlop.Error:
+        pass  # the work asks again
+    return True
+
+
+def _a_moment(seconds: float) -> bool:
+    time.sleep(min(seconds, _REMOVAL_LOOK))
+    return True
 
 
 class Loader:
-    """Every order that was given to submit() or now() ends in exactly one LoadEnd, whatever fails.
+    """Every order that was given to it ends in exactly one LoadEnd, whatever fails.
 
     Thread: the engine's worker calls; a thread of this object waits for the copies.
     """
@@ -30,22 +162,33 @@ class Loader:
         self._store = store
         self._deadline = deadline
         self._change = threading.Condition()
-        self._waiting: deque[tuple[LoadOrder, str, float, Any]] = deque()
-        self._running = 0
-        self._copying: set[Restore] = set()
+        self._own: Load | None = None  # goes on with the engine's thread
+        self._waiting: deque[Load] = deque()
+        self._running: set[Load] = set()
         self._ended: list[LoadEnd] = []
         self._stopping = False
         self._thread = threading.Thread(target=self._work, name="orlop-load", daemon=True)
         self._thread.start()
 
     def submit(self, order: LoadOrder, revision: str) -> None:
-        with self._change:
-            self._waiting.append((order, revision, time.monotonic(), self._store.streams.mark()))
-            self._change.notify_all()
+        self._hand(self._new(order, revision))
+
+    def begin(self, order: LoadOrder, revision: str) -> None:
+        """As submit(), but it goes on in wait_for_one() until hand_over(), if nothing else is under way
+        and nothing but its copy has to be waited for."""
+        if self.under_way() or not self._store.is_open(revision):
+            return self.submit(order, revision)
+        load = self._new(order, revision, here=len(order.spans) <= 1)
+        if not self._ends(load, time.monotonic()):
+            self._own = load
 
     def now(self, order: LoadOrder, revision: str) -> LoadEnd:
         """On the caller's thread, without waiting for others."""
-        return self._load(order, revision, time.monotonic(), self._store.streams.mark())
+        load = self._new(order, revision)
+        end = self._go_on(load, math.inf)
+        with self._change:
+            self._running.discard(load)
+        return end or load.ended(Reason.EXCEPTION)
 
     def take(self) -> list[LoadEnd]:
         """What ended since the last take."""
@@ -56,22 +199,45 @@ class Loader:
     def wait_for_one(self, seconds: float) -> None:
         """Until something ended, or nothing is under way."""
         with self._change:
-            self._change.wait_for(
-                lambda: self._ended or not (self._waiting or self._running), seconds)
+            if self._own is None or self._ended:
+                self._change.wait_for(
+                    lambda: self._ended or not (self._waiting or self._running), seconds)
+                return
+            own, self._own = self._own, None
+            self._running.add(own)
+        if not self._ends(own, time.monotonic() + seconds):
+            self._own = own
+
+    def hand_over(self) -> None:
+        """The engine has other things to do."""
+        own, self._own = self._own, None
+        if own is not None:
+            self._hand(own)
 
     def under_way(self) -> int:
         with self._change:
-            return len(self._waiting) + self._running
+            return len(self._waiting) + len(self._running) + (self._own is not None)
 
     def close(self) -> None:
         """The value under copy is finished; everything after it fails."""
+        self.hand_over()
         with self._change:
             self._stopping = True
-            copying = list(self._copying)
+            running = list(self._running)
             self._change.notify_all()
-        for restore in copying:
-            restore.cancel()
+        for load in running:
+            load.stop()
         self._thread.join(_STOP_SECONDS)
+
+    def _new(self, order: LoadOrder, revision: str, here: bool = False) -> Load:
+        """here: its copy begins before the engine submits anything more."""
+        mark = None if here else self._store.streams.mark()
+        return Load(self._store, order, revision, self._deadline, mark)
+
+    def _hand(self, load: Load) -> None:
+        with self._change:
+            self._waiting.append(load)
+            self._change.notify_all()
 
     def _work(self) -> None:
         while True:
@@ -79,91 +245,33 @@ class Loader:
                 self._change.wait_for(lambda: self._waiting or self._stopping)
                 if not self._waiting:
                     return
-                order, revision, since, mark = self._waiting.popleft()
-                self._running = 1
-            try:
-                end = self._load(order, revision, since, mark)
-            except Exception:  # the engine waits for an end, whatever becomes of the load
-                self._store.failed_unexpectedly("load")
-                end = failed(order)
-            with self._change:
-                self._running = 0
-                self._ended.append(end)
-                self._change.notify_all()
+                load = self._waiting.popleft()
+                self._running.add(load)  # in one with the above: it counts all the time
+            self._ends(load, math.inf)
 
-    def _load(self, order: LoadOrder, revision: str, since: float, mark: Any) -> LoadEnd:
-        right, reason = 0, Reason.EXCEPTION
-        try:
-            if self._stopping:
-                reason = Reason.ABORTED
-            elif time.monotonic() - since > self._deadline:
-                reason = Reason.DEADLINE
-            else:
-                for group, part in order.by_group():
-                    pages, reason = self._group(group, order.keys[part], order.blocks[part], revision,
-                                                since + self._deadline, mark)
-                    right += pages
-                    if pages < part.stop - part.start:
-                        break
-        except orlop.Error:
-            reason = Reason.NO_NODE
-        except Exception:
-            self._store.failed_unexpectedly("load")
-        end = _end(order, right, reason, time.monotonic() - since)
-        self._count(end, order)
-        return end
-
-    def _group(self, group: int, keys: list[bytes], blocks: list[int], revision: str,
-               deadline: float, mark: Any) -> tuple[int, Reason]:
-        """How many pages are right, and why no more."""
-        if not keys:
-            return 0, Reason.EXCEPTION
-        store = self._store
-        namespace = store.namespace(revision, group)
-        try:
-            cache = store.cache(group, deadline)
-        except orlop.DeadlineExceeded:
-            return 0, Reason.DEADLINE
-        except orlop.Refused:
-            return 0, Reason.OFF
-        with store.client.read(namespace, keys) as plan:
-            pages, reason = len(plan), reasons.of_miss(plan.result.reason)
-            if pages == 0:
-                return 0, reason
-            restore = cache.restore([(plan, blocks[:pages])], store.streams.after(mark))
-            right, why_not = self._wait(restore, deadline)
-        store.counters.add("loaded_bytes", right * namespace.value_len)
-        if right == pages:
-            return right, reason
-        if why_not is Reason.MISMATCH:
-            self._wait_until_removed(namespace, keys[right])
-        return right, why_not
-
-    def _wait(self, restore: Restore, deadline: float) -> tuple[int, Reason]:
-        """Pages that are right, and why others are not. Nothing writes the pages any more."""
+    def _ends(self, load: Load, until: float) -> bool:
+        """Whether it has by then, and is among those to be taken."""
+        end = self._go_on(load, until)
         with self._change:
-            self._copying.add(restore)
-            if self._stopping:
-                restore.cancel()
-        in_time = True
-        try:
-            try:
-                (right,) = restore.result(max(deadline - time.monotonic(), 0.0))
-            except TimeoutError:
-                in_time = False
-                restore.cancel()
-                (right,) = restore.result()
-            return right, Reason.MISMATCH
-        except orlop.Closed:
-            return 0, Reason.ABORTED if in_time else Reason.DEADLINE
-        finally:
-            with self._change:
-                self._copying.discard(restore)
+            self._running.discard(load)
+            if end is not None:
+                self._ended.append(end)
+            self._change.notify_all()
+        return end is not None
 
-    def _wait_until_removed(self, namespace: orlop.Namespace, key: bytes) -> None:
-        last = time.monotonic() + _REMOVAL_SECONDS
-        while self._store.client.exists(namespace, [key])[0] and time.monotonic() < last:
-            time.sleep(_REMOVAL_LOOK)
+    def _go_on(self, load: Load, until: float) -> LoadEnd | None:
+        with self._change:
+            self._running.add(load)
+            if self._stopping:
+                load.stop()
+        try:
+            end = load.go_on(until)
+        except Exception:  # the engine waits for an end, whatever becomes of the load
+            self._store.failed_unexpectedly("load")
+            end = load.ended(Reason.EXCEPTION)
+        if end is not None:
+            self._count(end, load.order)
+        return end
 
     def _count(self, end: LoadEnd, order: LoadOrder) -> None:
         self._store.counters.add("loaded_pages", end.pages)

@@ -53,6 +53,7 @@ class RequestState:
         self.blocks: list[list[int]] = [[] for _ in range(groups)]
         #: per group the blocks from the first that were ordered to be saved, or are stored
         self.saved = [0] * groups
+        self.loaded = 0  # blocks from the first that a load has just brought: they are stored
         self.complete_at = 0  # with fewer tokens computed no step completes another block
         self.local = 0  # tokens of the engine's own hit at the last look-up
         self.certain = 0  # tokens that were there when it got its blocks: own ones, or of a load that is over
@@ -237,7 +238,8 @@ class SchedulerSide:
             if whole:
                 state.blocks = [list(table) for table in tables]
                 # What was ordered before a preemption may have lost its blocks before it was read.
-                state.save_again_from([0] * len(tables))
+                state.save_again_from([state.loaded] * len(tables))
+                state.loaded = 0
             else:
                 for own, added in zip(state.blocks, tables, strict=True):
                     own += added  # in place: the table of a long request is not copied each step
@@ -357,6 +359,7 @@ class SchedulerSide:
                             outcome="loaded" if complete else loading.reason)
         if complete:
             self._breaker.succeeded()
+            self._note_loaded(order)
             return
         self._breaker.failed()
         for group, part in order.by_group():
@@ -369,6 +372,14 @@ class SchedulerSide:
             right = 0 if order.whole else pages
             state.save_again_from([min(saved, state.local // group.page_tokens + right)
                                    for saved, group in zip(state.saved, self._groups, strict=True)])
+
+    def _note_loaded(self, order: LoadOrder) -> None:
+        """What was loaded from the request's beginning on is not looked for again when it is to be saved,
+        unless it is to be told."""
+        state = self._requests.get(order.request)
+        if (state is not None and order.asynchronous and not state.local and not self._whole_loads
+                and self.events is None):
+            state.loaded = order.pages
 
     def finish(self, request: Any) -> None:
         """The request ends, or was aborted. A load under way goes on until it is reported."""

@@ -33,7 +33,8 @@ class RankStore:
         self._namespaces: dict[tuple[str, int], orlop.Namespace] = {}
         self._caches: dict[int, PageCache] = {}
         self._opening = threading.Lock()
-        self._opened, self._closing = threading.Event(), threading.Event()
+        self.tried = threading.Event()  #: cache() does not wait any more
+        self._closing = threading.Event()
         self._refused: str | None = None
         self._told: set[str] = set()
         self._thread = threading.Thread(target=self._open, name="orlop-open", daemon=True)
@@ -52,7 +53,7 @@ class RankStore:
     def cache(self, group: int, until: float) -> PageCache:
         """A group's pages. Waits, until then by time.monotonic(), for the node and for its memory to be
         known to the GPU. Raises DeadlineExceeded; Refused: it never will be."""
-        self._opened.wait(max(until - time.monotonic(), 0.0))
+        self.tried.wait(max(until - time.monotonic(), 0.0))
         with self._opening:
             if group in self._caches:
                 return self._caches[group]
@@ -60,8 +61,14 @@ class RankStore:
             raise orlop.Refused(self._refused)
         raise orlop.DeadlineExceeded("the node's memory is not made known yet")
 
+    def is_open(self, revision: str) -> bool:
+        """Whether neither namespace() nor cache() has to wait for the node."""
+        with self._opening:
+            return bool(self._caches) and all((revision, group) in self._namespaces
+                                              for group in range(len(self.descriptors)))
+
     def wait_opened(self, seconds: float) -> bool:
-        return self._opened.wait(seconds) and self._refused is None
+        return self.tried.wait(seconds) and self._refused is None
 
     def _open(self) -> None:
         """A GPU takes seconds for a node of many GiB: neither the engine nor a load waits for that."""
@@ -81,7 +88,7 @@ class RankStore:
             else:
                 with self._opening:
                     self._caches = caches
-            self._opened.set()
+            self.tried.set()
             return
 
     def failed_unexpectedly(self, what: str) -> None:

@@ -25,14 +25,14 @@ class WorkerSide:
         self._saver = Saver(store, options.save_deadline)
         self._ends: list[LoadEnd] = []  # not told yet
         self._answered: set[str] = set()  # of this step's orders
-        self._idle = False
+        self.idle = False  #: this step computes nothing
         self._tainted = False  # this step computes on blocks that its own load left bad
         self._asleep = False
 
     def before_step(self, orders: StepOrders) -> None:
         """Blocks that this step writes are read by nobody any more."""
         self._answered.clear()
-        self._idle = orders.idle
+        self.idle = orders.idle
         self._tainted = False
         self._saver.protect(orders.overwritten)
 
@@ -46,6 +46,8 @@ class WorkerSide:
             if self._asleep:
                 self.store.counters.add("failed_loads", reason=Reason.ASLEEP)
                 self._answer(failed(order, Reason.ASLEEP))
+            elif order.asynchronous and orders.idle:
+                self._loader.begin(order, orders.revision)
             elif order.asynchronous:
                 self._loader.submit(order, orders.revision)
             else:
@@ -75,11 +77,12 @@ class WorkerSide:
             self._saver.submit(order, orders.revision)
 
     def take_ends(self) -> "StepEnds":
-        if self._idle and not self._ends and self._loader.under_way():
+        if self.idle and not self._ends and self._loader.under_way():
             begun = time.perf_counter()
             self._loader.wait_for_one(_IDLE_WAIT)
             # The engine has nothing else to do: this is no part of what the adapter costs it.
             self.store.counters.add("hook_seconds", begun - time.perf_counter())
+        self._loader.hand_over()
         ends, self._ends = self._ends, []
         return StepEnds(ends + self._loader.take())
 

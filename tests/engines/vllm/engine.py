@@ -158,6 +158,7 @@ class Engine(Counting):
         """What failed may be offered again at once."""
         for one in self.offers._scheduler._finder._failed:
             one._until.clear()
+        self.offers._scheduler._breaker.succeeded()
 
     def drafts(self) -> tuple[int, int]:
         """(drafted, accepted) tokens of speculative decoding so far."""

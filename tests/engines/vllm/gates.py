@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from orlop.gpu import PageCache
+from orlop.vllm import worker
+from orlop.vllm.loads import Loader
 
 
 class Gate:
@@ -26,6 +28,7 @@ class Gate:
             return copy(cache, *arguments)
 
         patch.setattr(PageCache, method, held)
+        patch.setattr(Loader, "begin", Loader.submit)  # the engine goes on
 
     def open(self) -> None:
         self._open.set()
@@ -38,15 +41,28 @@ class HeldLoads:
         self.begun = threading.Event()
         self._gate = threading.Event()
         self._loader = connector._worker._loader
-        load = self._loader._load
+        go_on = self._loader._go_on
 
         def waiting(*arguments: Any) -> Any:
             self.begun.set()
             assert self._gate.wait(60)
-            return load(*arguments)
+            return go_on(*arguments)
 
-        self._loader._load = waiting
+        self._loader._go_on = waiting
+        self._loader.begin = self._loader.submit  # the engine goes on
 
     def let_go(self) -> None:
         self._gate.set()
-        vars(self._loader).pop("_load", None)  # the class's own again
+        for name in ("_go_on", "begin"):
+            vars(self._loader).pop(name, None)  # the class's own again
+
+
+def loads_are_by(whom: str, patch: pytest.MonkeyPatch) -> None:
+    """Of an engine that has nothing else to do: its thread alone ("engine", as it is), the loader's
+    ("thread"), or begun by the one and ended by the other ("both")."""
+    if whom == "thread":
+        patch.setattr(Loader, "begin", Loader.submit)
+    elif whom == "both":
+        patch.setattr(Loader, "wait_for_one", lambda loader, seconds: None)
+    elif whom == "engine":
+        patch.setattr(worker, "_IDLE_WAIT", 60.0)  # however slow the machine is

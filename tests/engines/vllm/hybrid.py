@@ -33,17 +33,17 @@ class HybridEngine(Engine):
         side = self.worker._worker
         self.loads: list[Any] = []
         self.saves: list[Any] = []
-        submit_load, submit_save = side._loader.submit, side._saver.submit
+        new_load, submit_save = side._loader._new, side._saver.submit
 
-        def note_load(order: Any, revision: str) -> None:
+        def note_load(order: Any, *how: Any, **named: Any) -> Any:
             self.loads.append(order)
-            submit_load(order, revision)
+            return new_load(order, *how, **named)
 
         def note_save(order: Any, revision: str) -> None:
             self.saves.append(order)
             submit_save(order, revision)
 
-        side._loader.submit, side._saver.submit = note_load, note_save
+        side._loader._new, side._saver.submit = note_load, note_save
 
     # ---- the store --------------------------------------------------------------------------------
 

@@ -6,6 +6,8 @@ import time
 
 import pytest
 from engine import BLOCK, spoil
+from gates import loads_are_by
+from orlop.vllm.loads import Load
 
 
 @pytest.fixture
@@ -17,11 +19,14 @@ def stored(engine, fresh_prompt):
     return prompt, plain
 
 
-@pytest.mark.parametrize("load_mode", ["async", "sync"])
+@pytest.mark.parametrize("by", ["engine", "thread", "both", "sync"])
 @pytest.mark.parametrize("block", [0, 2, 3])
-def test_a_flipped_byte_costs_its_page_and_those_after_it(engine, stored, load_mode, block):
+def test_a_flipped_byte_costs_its_page_and_those_after_it(engine, stored, by, block, monkeypatch):
     prompt, plain = stored
+    engine.forget_failures()  # of the cases before
     spoil(engine, prompt, block)
+    loads_are_by(by, monkeypatch)
+    load_mode = "sync" if by == "sync" else "async"
     with engine.options(load_mode=load_mode), engine.counted() as new:
         (output,) = engine.ask([prompt])
     assert output.tokens == plain and output.finish == "length"
@@ -31,6 +36,7 @@ def test_a_flipped_byte_costs_its_page_and_those_after_it(engine, stored, load_m
     engine.forget()
     (output,) = engine.ask([prompt])  # the page that failed is not offered at once
     assert output.tokens == plain and output.cached == block * BLOCK
+    engine.forget_failures()
     engine.assert_nothing_held()
 
 
@@ -68,13 +74,14 @@ def test_policy_fail_ends_the_request_and_not_the_engine(engine, stored, monkeyp
 def test_pages_that_go_between_look_up_and_load_are_computed(engine, stored, monkeypatch):
     prompt, plain = stored
     loader, keys = engine.worker._worker._loader, engine.keys_of(prompt)
-    load, removed = loader._load, []
+    go_on, removed = loader._go_on, []
 
-    def too_late(order, *arguments):
-        removed.append(engine.worker._client.remove(engine.namespace_of_worker, keys[2:]))
-        return load(order, *arguments)
+    def too_late(*arguments):
+        if not removed:
+            removed.append(engine.worker._client.remove(engine.namespace_of_worker, keys[2:]))
+        return go_on(*arguments)
 
-    monkeypatch.setattr(loader, "_load", too_late)
+    monkeypatch.setattr(loader, "_go_on", too_late)
     with engine.counted() as new:
         (output,) = engine.ask([prompt])
     assert removed == [2] and output.tokens == plain
@@ -85,7 +92,7 @@ def test_pages_that_go_between_look_up_and_load_are_computed(engine, stored, mon
 
 def test_a_loader_that_fails_in_an_unknown_way_is_a_miss(engine, stored, monkeypatch):
     prompt, plain = stored
-    monkeypatch.setattr(engine.worker._worker._loader, "_load", None)
+    monkeypatch.setattr(Load, "go_on", None)
     with engine.counted() as new:
         (output,) = engine.ask([prompt])
     assert output.tokens == plain and new["exceptions:load"] == 1

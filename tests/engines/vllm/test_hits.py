@@ -7,6 +7,8 @@ import orlop
 import pytest
 from conftest import prompt_of
 from engine import BLOCK
+from gates import loads_are_by
+from orlop.vllm.loads import Loader
 
 
 def test_engine_without_a_node_answers_and_says_why(started):
@@ -37,7 +39,7 @@ def test_cold_then_hit_equal_tokens_and_equal_pages(engine, fresh_prompt):
         (output,) = engine.ask([prompt])
     assert output.tokens == plain and output.cached == 128
     assert hit["loaded_pages"] == 4 and hit["hit_tokens"] == 128 and hit["saved_pages"] == 0
-    assert hit["lookups:hit"] == 1 and hit["failed_loads"] == 0
+    assert hit["lookups:hit"] == 1 and hit["failed_loads"] == 0 and hit["present_pages"] == 0
     assert [engine.page(loaded[key]) for key in keys] == stored
     engine.assert_nothing_held()
 
@@ -45,17 +47,32 @@ def test_cold_then_hit_equal_tokens_and_equal_pages(engine, fresh_prompt):
 def spy(engine, saved, loaded):
     """Notes where blocks come from and go to."""
     side = engine.worker._worker
-    submit, load = side._saver.submit, side._loader.submit
+    submit, load = side._saver.submit, side._loader._new
 
     def note_save(order, revision):
         saved.update(zip(order.keys, order.blocks, strict=True))
         submit(order, revision)
 
-    def note_load(order, revision):
+    def note_load(order, *how, **named):
         loaded.update(zip(order.keys, order.blocks, strict=True))
-        load(order, revision)
+        return load(order, *how, **named)
 
-    side._saver.submit, side._loader.submit = note_save, note_load
+    side._saver.submit, side._loader._new = note_save, note_load
+
+
+@pytest.mark.parametrize(("by", "handed"), [("engine", 0), ("thread", 1), ("both", 1)])
+def test_who_loads_is_the_same_to_the_answer(engine, fresh_prompt, by, handed, monkeypatch):
+    prompt = fresh_prompt()
+    plain = engine.plain([prompt])[0]
+    engine.store([prompt])
+    loads_are_by(by, monkeypatch)
+    hand, taken = Loader._hand, []
+    monkeypatch.setattr(Loader, "_hand", lambda loader, load: (taken.append(load), hand(loader, load)))
+    with engine.counted() as new:
+        (output,) = engine.ask([prompt])
+    assert (output.tokens, output.cached) == (plain, 128)
+    assert new["loaded_pages"] == 4 and len(taken) == handed
+    engine.assert_nothing_held()
 
 
 def test_other_bytes_in_the_store_change_the_answer(engine, fresh_prompt):

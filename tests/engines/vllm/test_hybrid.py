@@ -238,8 +238,8 @@ def test_abort_after_some_steps(engine, stored, steps):
     ("offers._scheduler", "_order"), ("offers._scheduler", "orders"),
     ("offers._scheduler", "reported"), ("offers._scheduler._finder", "_hits"),
     ("offers._scheduler._finder", "_pin_rest"), ("worker._worker", "load"),
-    ("worker._worker", "take_ends"), ("worker._worker._loader", "_load"),
-    ("worker._worker._loader", "_group")])
+    ("worker._worker", "take_ends"), ("worker._worker._loader", "_new"),
+    ("worker._worker.store", "namespace"), ("worker._worker.store", "cache")])
 def test_an_exception_anywhere_is_a_miss(engine, stored, side, method):
     prompt, plain = stored
     with engine.counted() as new:
