@@ -8,6 +8,8 @@ them. An object whose side could not be made answers every hook as a cache that 
 import contextlib
 import dataclasses
 import logging
+import threading
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
@@ -27,7 +29,7 @@ from orlop.engine.options import Options, parse_options
 from orlop.vllm import events, identity
 from orlop.vllm.family import Family
 from orlop.vllm.layouts import Refused, device_of, pages_of
-from orlop.vllm.messages import RankTold, StepOrders, StepReport
+from orlop.vllm.messages import LoadOrder, RankTold, StepOrders, StepReport
 from orlop.vllm.metrics import OrlopPromMetrics, OrlopStats
 from orlop.vllm.offers import are_whole
 from orlop.vllm.scheduler import SchedulerSide
@@ -37,6 +39,9 @@ from orlop.vllm.worker import StepEnds, WorkerSide
 
 _LOG = logging.getLogger("vllm.orlop")  # below vLLM's own, so that it goes where theirs go
 _NO_ENDS = StepEnds([])
+# The workers' objects of this process: where the scheduler's is on the same thread, a load need not wait for
+# the step that orders it.
+_WORKERS: "weakref.WeakSet[OrlopConnector]" = weakref.WeakSet()
 
 
 class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
@@ -55,6 +60,7 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
         self._registered: dict[str, Any] = {}  # for restore_kv_caches
         self._is_copy = False  # this rank's pages are those of another one, which saves them
         self._told_with_step = False
+        self._thread = threading.get_ident()
         self._guard.run("init", self._begin, lambda: None)
 
     # ---- start and end ----------------------------------------------------------------------------
@@ -86,6 +92,7 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
             identity.hash_tokens(self._kv_cache_config),
             engine_hashes=identity.engine_hashes_are_keys(config),
             steps_in_flight=_steps_in_flight(config))
+        self._scheduler.begin_load = self._begin_load
         if events.are_wanted(config):
             self._scheduler.events = events.StoreEvents(
                 self._client, self._counters, self._kv_cache_config.kv_cache_groups,
@@ -113,6 +120,7 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
         if self._worker is not None:
             return self._worker.resume(store)
         self._worker = WorkerSide(self._options, store)
+        _WORKERS.add(self)
         for one in descriptors:
             _LOG.info("orlop: %d bytes a block of %d tokens, namespace %s %s %s", one["value_len"],
                       one["page_tokens"], one["model"], one["layout"], one["component"])
@@ -190,6 +198,16 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
         tokens = self._guard.run("get_num_new_matched_tokens",
                                  lambda: side.look_up(request, num_computed_tokens), lambda: 0)
         return tokens, tokens > 0 and self._options.load_mode == "async"
+
+    def _begin_load(self, order: LoadOrder, revision: str) -> bool:
+        beside = [one._worker for one in _WORKERS if one._worker is not None and one._is_beside(self)]
+        # Of two nobody knows which one is this one's.
+        return len(beside) == 1 and beside[0].begin(order, revision)
+
+    def _is_beside(self, scheduler: "OrlopConnector") -> bool:
+        parallel = self._vllm_config.parallel_config
+        return (self._kv_transfer_config.engine_id == scheduler._kv_transfer_config.engine_id
+                and parallel.world_size == 1 and self._thread == threading.get_ident())
 
     def update_state_after_alloc(self, request: Any, blocks: Any, num_external_tokens: int) -> None:
         if (side := self._scheduler) is not None:

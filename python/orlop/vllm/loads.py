@@ -173,14 +173,15 @@ class Loader:
     def submit(self, order: LoadOrder, revision: str) -> None:
         self._hand(self._new(order, revision))
 
-    def begin(self, order: LoadOrder, revision: str) -> None:
-        """As submit(), but it goes on in wait_for_one() until hand_over(), if nothing else is under way
-        and nothing but its copy has to be waited for."""
+    def begin(self, order: LoadOrder, revision: str) -> bool:
+        """As submit(), but it goes on in wait_for_one() until hand_over(). False, and nothing has begun, if
+        others are under way or if more than its copy has to be waited for."""
         if self.under_way() or not self._store.is_open(revision):
-            return self.submit(order, revision)
+            return False
         load = self._new(order, revision, here=len(order.spans) <= 1)
         if not self._ends(load, time.monotonic()):
             self._own = load
+        return True
 
     def now(self, order: LoadOrder, revision: str) -> LoadEnd:
         """On the caller's thread, without waiting for others."""

@@ -25,6 +25,7 @@ class LoadOrder:
     #: (cache group, number of its pages), one group's behind the other's; []: all of group 0
     spans: list[tuple[int, int]] = dataclasses.field(default_factory=list)
     whole: bool = False  #: all pages or none: a bad block fails the request's load, not its block
+    begun: bool = False  #: by the worker's side in the scheduler's process, before the step
 
     @property
     def pages(self) -> int:

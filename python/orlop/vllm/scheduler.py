@@ -9,7 +9,7 @@ or a failure. Thread: the engine's scheduler.
 import dataclasses
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import orlop
@@ -92,6 +92,8 @@ class SchedulerSide:
         self._steps_in_flight = steps_in_flight
         self._unknown_steps = 0  # in which the outcome of another connector's load is not known yet
         self._told_misspelt = False
+        #: (order, revision of its namespaces) -> whether it has begun: of a worker's side on this thread
+        self.begin_load: Callable[[LoadOrder, str], bool] = lambda order, revision: False
         self.events: StoreEvents | None = None  #: told of complete pages; closed with this object
 
     # ---- looking up -------------------------------------------------------------------------------
@@ -178,6 +180,8 @@ class SchedulerSide:
         self._offered.pop(order.request, None)
         for pin, length in zip(offer.pins, pages, strict=True):
             loading.plans.append(self._client.get_transfer(pin.handle, length))
+        if len(self._requests) == 1:  # nobody waits for the step
+            order.begun = self.begin_load(order, self._family.revision)
 
     def _order(self, request: str, state: RequestState | None, tables: _Tables,
                tokens: int) -> tuple[LoadOrder, list[int]]:

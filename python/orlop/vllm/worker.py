@@ -39,19 +39,24 @@ class WorkerSide:
     def protect_all(self) -> None:
         self._saver.protect(None)
 
+    def begin(self, order: LoadOrder, revision: str) -> bool:
+        """Ahead of the step that orders it, which computes nothing as far as is known. False: not begun."""
+        if self._asleep or not order.asynchronous:
+            return False
+        self._saver.protect(order.blocks)
+        return self._loader.begin(order, revision)
+
     def load(self, orders: StepOrders) -> None:
         for order in orders.loads:
-            if order.request in self._answered:
+            if order.request in self._answered or order.begun:
                 continue
             if self._asleep:
                 self.store.counters.add("failed_loads", reason=Reason.ASLEEP)
                 self._answer(failed(order, Reason.ASLEEP))
-            elif order.asynchronous and orders.idle:
-                self._loader.begin(order, orders.revision)
-            elif order.asynchronous:
-                self._loader.submit(order, orders.revision)
-            else:
+            elif not order.asynchronous:
                 self._answer(self._loader.now(order, orders.revision))
+            elif not (orders.idle and self._loader.begin(order, orders.revision)):
+                self._loader.submit(order, orders.revision)
             self._answered.add(order.request)
 
     def _answer(self, end: LoadEnd) -> None:
@@ -61,7 +66,7 @@ class WorkerSide:
     def fail(self, loads: list[LoadOrder]) -> None:
         """load() failed: what it did not begin is answered with bad blocks."""
         for order in loads:
-            if order.request not in self._answered:
+            if order.request not in self._answered and not order.begun:
                 self._answered.add(order.request)
                 self._answer(failed(order))
 

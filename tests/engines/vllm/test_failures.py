@@ -112,7 +112,7 @@ def test_a_load_that_waits_too_long_is_a_miss(engine, stored, monkeypatch):
 # Side, method of it that raises.
 HOOKS = [("_scheduler", "begin"), ("_scheduler", "look_up"), ("_scheduler", "allocated"),
          ("_scheduler", "orders"), ("_scheduler", "reported"), ("_scheduler", "finish"),
-         ("_worker", "before_step"), ("_worker", "load"), ("_worker", "save"),
+         ("_worker", "before_step"), ("_worker", "begin"), ("_worker", "load"), ("_worker", "save"),
          ("_worker", "take_ends")]
 
 

@@ -8,6 +8,7 @@ import pytest
 from conftest import prompt_of
 from engine import BLOCK
 from gates import loads_are_by
+from orlop.gpu import PageCache
 from orlop.vllm.loads import Loader
 
 
@@ -72,6 +73,29 @@ def test_who_loads_is_the_same_to_the_answer(engine, fresh_prompt, by, handed, m
         (output,) = engine.ask([prompt])
     assert (output.tokens, output.cached) == (plain, 128)
     assert new["loaded_pages"] == 4 and len(taken) == handed
+    engine.assert_nothing_held()
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_load_of_the_only_request_begins_before_its_step(engine, fresh_prompt, alone, monkeypatch):
+    prompt, other = fresh_prompt(), fresh_prompt(40)
+    plain = engine.plain([prompt])[0]
+    engine.store([prompt])
+    happened, scheduler = [], engine.offers._scheduler
+    for owner, name in ((PageCache, "restore"), (scheduler, "orders")):
+        original = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *how, name=name, original=original: (
+            happened.append(name), original(*how))[1])
+    if not alone:
+        engine.add("other", other, tokens=30)
+        engine.step()
+    happened.clear()
+    engine.add("a", prompt, tokens=8)
+    while "restore" not in happened:
+        engine.step()
+    assert happened[0] == ("restore" if alone else "orders")
+    assert engine.run_out()["a"] == plain
+    monkeypatch.undo()
     engine.assert_nothing_held()
 
 
