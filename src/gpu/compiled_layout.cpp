@@ -2,6 +2,7 @@
 #include "gpu/compiled_layout.h"
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <optional>
 
@@ -208,6 +209,23 @@ std::uint32_t alignment_of(std::span<const CompiledPart> parts) {
   return static_cast<std::uint32_t>(bits & (~bits + 1));
 }
 
+std::uint64_t typical_row(std::span<const CompiledPart> parts, std::uint64_t value_len) {
+  std::vector<const CompiledPart*> by_row;
+  for (const CompiledPart& part : parts) by_row.push_back(&part);
+  std::ranges::sort(by_row, {}, [](const CompiledPart* part) { return part->row_bytes; });
+  std::uint64_t seen = 0;
+  for (const CompiledPart* part : by_row) {
+    seen += part->bytes;
+    if (2 * seen >= value_len) return part->row_bytes;
+  }
+  return by_row.empty() ? 0 : by_row.back()->row_bytes;
+}
+
+std::uint64_t next_identity() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
 }  // namespace
 
 Result<std::uint64_t> value_bytes(const KvLayout& layout) {
@@ -239,6 +257,9 @@ Result<CompiledLayout> CompiledLayout::compile(const KvLayout& layout, std::uint
   }
   CHECK(offset == value_len);
   compiled.alignment_ = alignment_of(compiled.parts_);
+  for (const CompiledPart& part : compiled.parts_) compiled.rows_ += part.bytes / part.row_bytes;
+  compiled.typical_row_bytes_ = typical_row(compiled.parts_, value_len);
+  compiled.identity_ = next_identity();
   return compiled;
 }
 

@@ -49,7 +49,12 @@ class CompiledLayout {
     std::uint64_t begin = 0, end = 0;
   };
   Result<Strip> strip(LayerRange range) const;
-  std::uint32_t layers() const;  // the highest layer + 1
+  std::uint32_t layers() const;                 // the highest layer + 1
+  std::uint64_t rows() const { return rows_; }  // of one value, neighbours merged
+  // The rows' length that most bytes of a value have at least.
+  std::uint64_t typical_row_bytes() const { return typical_row_bytes_; }
+  // Of this compile(), and of copies of what it returned; no other of the process has it.
+  std::uint64_t identity() const { return identity_; }
   // Pages of the pool that every part of it has: numbers below are legal. Of a pool that no part
   // uses: 2^63 - 1.
   std::uint64_t pool_pages(std::uint32_t pool) const;
@@ -62,6 +67,8 @@ class CompiledLayout {
   std::uint64_t value_len_ = 0;
   ValueOrder order_ = ValueOrder::kHeadTokenChannel;
   std::uint32_t alignment_ = 1;
+  std::uint64_t rows_ = 0, typical_row_bytes_ = 0;
+  std::uint64_t identity_ = 0;
   std::vector<KvPool> pools_;
   std::vector<std::uint64_t> pool_pages_;
   std::vector<CompiledPart> parts_;

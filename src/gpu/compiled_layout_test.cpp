@@ -248,6 +248,28 @@ TEST(CompiledLayout, Alignment_is_of_everything) {
   EXPECT_EQ(compiled(rows).alignment(), 4U);
 }
 
+TEST(CompiledLayout, Rows_are_those_of_a_value) {
+  const CompiledLayout layout = compiled(hybrid());
+  std::uint64_t rows = 0, bytes = 0;
+  for (const CompiledPart& part : layout.parts()) {
+    const std::uint64_t of_part = std::uint64_t{part.heads} * part.tokens * part.pages_per_value;
+    rows += of_part;
+    bytes += of_part * part.row_bytes;
+  }
+  EXPECT_EQ(bytes, layout.value_len());
+  EXPECT_EQ(layout.rows(), rows);
+  // Attention has most of the bytes, the state's row of 20,000 the rest.
+  EXPECT_EQ(layout.typical_row_bytes(), 16u * 256);
+}
+
+TEST(CompiledLayout, Only_copies_have_one_identity) {
+  const CompiledLayout first = compiled(opaque_block());
+  const CompiledLayout copy = first;
+  const CompiledLayout second = compiled(opaque_block());
+  EXPECT_EQ(first.identity(), copy.identity());
+  EXPECT_NE(first.identity(), second.identity());
+}
+
 TEST(CompiledLayout, Pages_are_those_that_every_part_of_the_pool_has) {
   KvLayout layout = hybrid();
   layout.parts[3].pages = 60;

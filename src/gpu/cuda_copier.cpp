@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "copy/checksum.h"
 #include "gpu/copier_thread.h"
 #include "gpu/copy_request.h"
 #include "gpu/cuda_call.h"
@@ -53,6 +54,7 @@ class Copier final : public CudaCopier {
     return direction == CopyDirection::kBackup ? *backups_ : *restores_;
   }
   EngineKind engine_of(const CopyRequest& request) const;
+  bool is_brief(const CudaJobParts& parts) const;
   SliceLimits limits(EngineKind engine, const CompiledLayout& layout,
                      std::uint32_t numbers_per_value) const;
   Result<CudaJobParts> parts_of(const CopyRequest& request,
@@ -142,9 +144,9 @@ EngineKind Copier::engine_for(const CompiledLayout& layout, CopyDirection direct
                               std::size_t values, bool adjacent) const {
   const EngineKind wish =
       options_.engine ? *options_.engine
-                      : options_.table.choose(direction, adjacent, typical_row_bytes(layout),
+                      : options_.table.choose(direction, adjacent, layout.typical_row_bytes(),
                                               values * layout.value_len());
-  if (wish == EngineKind::kPieces && rows_per_value(layout) > kMostPieces) {
+  if (wish == EngineKind::kPieces && layout.rows() > kMostPieces) {
     return EngineKind::kStaged;
   }
   if (wish != EngineKind::kDirect) return wish;
@@ -174,10 +176,20 @@ SliceLimits Copier::limits(EngineKind engine, const CompiledLayout& layout,
   limits.least_bytes = limits.most_bytes;  // nothing to overlap
   if (engine == EngineKind::kDirect) limits.most_values = kSharedValues;
   if (engine == EngineKind::kPieces) {
-    const std::uint64_t rows = std::max<std::uint64_t>(rows_per_value(layout), 1);
+    const std::uint64_t rows = std::max<std::uint64_t>(layout.rows(), 1);
     limits.most_values = static_cast<std::uint32_t>(std::max<std::uint64_t>(kMostPieces / rows, 1));
   }
   return limits;
+}
+
+bool Copier::is_brief(const CudaJobParts& parts) const {
+  const std::uint64_t value_len = parts.layout->value_len();
+  const unsigned blocks = std::min(options_.blocks, kBriefBlocks);
+  return parts.engine == EngineKind::kDirect && parts.slices.size() == 1 &&
+         parts.geometry->rows_are_chunks() && parts.geometry->unit() == 16 &&
+         parts.values.size() <= kBriefValues && parts.slices[0].count == parts.values.size() &&
+         parts.slices[0].begin == 0 && parts.slices[0].end == value_len &&
+         parts.values.size() * (value_len / kChecksumChunkBytes) <= blocks * kBriefChunksOfBlock;
 }
 
 Result<CudaJobParts> Copier::parts_of(const CopyRequest& request,
@@ -206,6 +218,10 @@ Result<CudaJobParts> Copier::parts_of(const CopyRequest& request,
   for (std::size_t range = 0; range < strips.size(); ++range) {
     while (slice < parts.slices.size() && parts.slices[slice].range == range) ++slice;
     parts.range_ends.push_back(slice);
+  }
+  parts.brief = is_brief(parts);
+  if (parts.brief) {
+    parts.sums_per_value = static_cast<std::uint32_t>(layout.value_len() / kChecksumChunkBytes);
   }
   if (Result<void> filled = fill_lists(request, parts); !filled) {
     return std::unexpected(filled.error());
@@ -238,9 +254,9 @@ Result<void> Copier::fill_lists(const CopyRequest& request, CudaJobParts& parts)
   std::size_t sums = 0;
   for (const Slice& slice : parts.slices) {
     parts.sums_at.push_back(sums);
-    sums += slice.count;
+    sums += std::size_t{slice.count} * parts.sums_per_value;
   }
-  const bool addresses = parts.engine == EngineKind::kDirect;
+  const bool addresses = parts.engine == EngineKind::kDirect && !parts.brief;
   const std::size_t words = sums + (addresses ? values : 0);
   Result<PinnedPool::Block> block =
       pool_->take(words * sizeof(std::uint64_t) + values * per_value * sizeof(std::uint32_t));

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "copy/checksum.h"
 #include "gpu/cuda_call.h"
+#include "gpu/cuda_pieces.h"
 
 namespace orlop::gpu {
 namespace {
@@ -66,6 +67,8 @@ Result<void> check_limits(const CompiledLayout& layout) {
 Result<std::shared_ptr<const DeviceGeometry>> DeviceGeometry::make(const CompiledLayout& layout) {
   if (const Result<void> fits = check_limits(layout); !fits) return std::unexpected(fits.error());
   auto geometry = std::make_shared<DeviceGeometry>();
+  geometry->identity_ = layout.identity();
+  geometry->rows_are_chunks_ = gpu::rows_are_chunks(layout);
   geometry->source_.assign(layout.parts().begin(), layout.parts().end());
   geometry->order_ = layout.order();
   geometry->unit_ = layout.alignment();
@@ -111,6 +114,7 @@ Result<std::shared_ptr<const DeviceGeometry>> DeviceGeometry::make(const Compile
 }
 
 bool DeviceGeometry::is_of(const CompiledLayout& layout) const {
+  if (identity_ == layout.identity()) return true;
   return order_ == layout.order() && unit_ == layout.alignment() &&
          std::ranges::equal(source_, layout.parts());
 }

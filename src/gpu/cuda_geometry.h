@@ -23,6 +23,8 @@ class DeviceGeometry {
   static Result<std::shared_ptr<const DeviceGeometry>> make(const CompiledLayout& layout);
 
   bool is_of(const CompiledLayout& layout) const;
+  // Whether every row is of whole checksum chunks (cuda_pieces.h).
+  bool rows_are_chunks() const { return rows_are_chunks_; }
   const DevicePart* parts() const { return parts_; }
   const std::uint32_t* part_of_chunk() const { return part_of_chunk_; }
   std::uint32_t numbers_per_value() const { return numbers_per_value_; }
@@ -33,6 +35,7 @@ class DeviceGeometry {
   FastDivision by_chunks_of_part() const { return by_chunks_of_part_; }
 
  private:
+  std::uint64_t identity_ = 0;  // of the layout it was made of
   std::vector<CompiledPart> source_;
   ValueOrder order_{};
   DeviceMemory memory_;
@@ -41,6 +44,7 @@ class DeviceGeometry {
   std::uint32_t numbers_per_value_ = 0;
   unsigned unit_ = 1;
   bool equal_parts_ = false;
+  bool rows_are_chunks_ = false;
   FastDivision by_chunks_of_part_;
 };
 

@@ -103,7 +103,12 @@ void CudaJob::collect() const {
   for (std::size_t i = 0; i < parts.slices.size(); ++i) {
     const Slice& slice = parts.slices[i];
     const std::uint64_t* const sums = parts.sums + parts.sums_at[i];
-    for (std::uint32_t v = 0; v < slice.count; ++v) raw_sums_[slice.first + v] += sums[v];
+    for (std::uint32_t v = 0; v < slice.count; ++v) {
+      const std::uint64_t* const of_value = sums + std::size_t{v} * parts.sums_per_value;
+      for (std::uint32_t k = 0; k < parts.sums_per_value; ++k) {
+        raw_sums_[slice.first + v] += of_value[k];
+      }
+    }
   }
 }
 

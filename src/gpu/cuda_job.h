@@ -3,10 +3,11 @@
 //
 // A job is cut into slices. The lane of its direction numbers them as it submits them (tickets, one
 // after the other across jobs); the device stores the ticket of the last slice that is complete
-// into a word of pinned memory, so that "is it done" is one load and no call.
+// into pinned memory, so that "is it done" is a few loads and no call.
 // Thread: the CopyJob interface any; the rest the lane, under its mutex.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "gpu/copy_slices.h"
+#include "gpu/cuda_brief.h"
 #include "gpu/cuda_geometry.h"
 #include "gpu/cuda_resources.h"
 #include "gpu/host_registration.h"
@@ -24,16 +26,29 @@
 
 namespace orlop::gpu {
 
-// Where the device tells how far a lane is.
+// Where the device tells how far a lane is: one word for all kinds of slices, and one of each block
+// for brief ones (cuda_brief.h). Slices end in the order of their tickets, so what the last block
+// or the other word says holds, whichever is more. Requires: kBytes of memory, zeroed.
 class LaneProgress {
  public:
+  static constexpr std::size_t kBytes = 128;
   explicit LaneProgress(PinnedMemory memory) : memory_(std::move(memory)) {}
   std::uint64_t* word() const { return reinterpret_cast<std::uint64_t*>(memory_.get()); }
+  std::uint64_t* block_words() const { return word() + kFirstOfBlocks; }
   std::uint64_t ticket() const {
-    return std::atomic_ref<std::uint64_t>(*word()).load(std::memory_order_acquire);
+    std::uint64_t of_blocks = load(kFirstOfBlocks);
+    for (std::size_t i = 1; i < kBriefBlocks; ++i) {
+      of_blocks = std::min(of_blocks, load(kFirstOfBlocks + i));
+    }
+    return std::max(load(0), of_blocks);
   }
 
  private:
+  static constexpr std::size_t kFirstOfBlocks = 8;  // a cache line of their own
+  static_assert((kFirstOfBlocks + kBriefBlocks) * sizeof(std::uint64_t) <= kBytes);
+  std::uint64_t load(std::size_t i) const {
+    return std::atomic_ref<std::uint64_t>(word()[i]).load(std::memory_order_acquire);
+  }
   PinnedMemory memory_;
 };
 
@@ -53,6 +68,8 @@ struct CudaJobParts {
   std::uint32_t* numbers = nullptr;  // value after value, in `lists`
   std::byte** addresses = nullptr;   // of the values; direct only
   std::uint64_t* sums = nullptr;     // what the kernels store
+  bool brief = false;                // one slice, for the kernel of cuda_brief.h
+  std::uint32_t sums_per_value = 1;  // neighbours in `sums`; their sum is the value's
   Event start;                       // of the caller's stream; may be null
   std::vector<Event> range_events;
   std::shared_ptr<EventPool> events;

@@ -1,38 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/cuda_move.h"
 
-#include "copy/checksum.h"
+#include "gpu/cuda_checksum.cuh"
 
 namespace orlop::gpu {
 namespace {
-
-constexpr unsigned kLanes = 32;
-constexpr unsigned kCellBytes = 16;
-constexpr unsigned kCellsPerLane = kChecksumChunkBytes / (kCellBytes * kLanes);
-static_assert(kCellsPerLane == 8);
-
-struct alignas(16) Table {
-  std::uint32_t word[kChecksumChunkWords];
-};
-constexpr Table make_table() {
-  Table table{};
-  constexpr auto words = make_checksum_table();
-  for (std::size_t i = 0; i < kChecksumChunkWords; ++i) table.word[i] = words[i];
-  return table;
-}
-__device__ constexpr Table kTable = make_table();
-
-__device__ std::uint32_t chunk_key(std::uint32_t x) {
-  x = (x ^ (x >> 16)) * 0x7feb352du;
-  x = (x ^ (x >> 15)) * 0x846ca68bu;
-  return x ^ (x >> 16);
-}
-static_assert(checksum_chunk_key(1) == [] {
-  std::uint32_t x = 1;
-  x = (x ^ (x >> 16)) * 0x7feb352du;
-  x = (x ^ (x >> 15)) * 0x846ca68bu;
-  return x ^ (x >> 16);
-}());
 
 __device__ std::uint32_t divide(std::uint32_t n, FastDivision by) {
   return (__umulhi(n, by.multiplier) + n) >> by.shift;
@@ -170,11 +142,6 @@ __device__ uint4 move_cut_cell(CacheSide& cache, std::byte* value, std::uint32_t
     word[i / 4] |= static_cast<std::uint32_t>(byte) << (8 * (i % 4));
   }
   return make_uint4(word[0], word[1], word[2], word[3]);
-}
-
-__device__ std::uint64_t pair_sum(std::uint32_t w0, std::uint32_t w1, std::uint32_t k0,
-                                  std::uint32_t k1) {
-  return static_cast<std::uint64_t>(w0 + k0) * (w1 + k1);
 }
 
 // Moves the chunk that `cut` leaves of 4 KiB from `start`; this lane's share of S.
@@ -355,8 +322,7 @@ __global__ void __launch_bounds__(kMoveThreads)
         a.equal_parts ? divide(chunk, a.by_chunks_of_part) : a.part_of_chunk[chunk];
     cache.start(part, value, a.numbers_per_value);
     std::byte* const at = a.stage != nullptr ? a.stage + value * a.pitch - a.begin : values[value];
-    std::uint64_t sum = move_chunk<kUnit, kKind>(cache, at, start, cut, table);
-    for (unsigned o = kLanes / 2; o != 0; o /= 2) sum += __shfl_down_sync(~0u, sum, o);
+    const std::uint64_t sum = sum_of_warp(move_chunk<kUnit, kKind>(cache, at, start, cut, table));
     if (threadIdx.x % kLanes == 0) {
       atomicAdd(a.sums + value, static_cast<unsigned long long>(sum));
     }

@@ -2,8 +2,10 @@
 #include "gpu/cuda_pieces.h"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
+#include "copy/checksum.h"
 #include "gpu/compiled_part.h"
 
 namespace orlop::gpu {
@@ -96,22 +98,54 @@ void for_each_piece(const CudaJobParts& job, const Slice& slice,
   }
 }
 
-std::uint64_t rows_per_value(const CompiledLayout& layout) {
-  std::uint64_t rows = 0;
-  for (const CompiledPart& part : layout.parts()) rows += part.bytes / part.row_bytes;
-  return rows;
+namespace {
+
+// Chunks of the row at `address`; where the next goes.
+std::byte** chunks_of_row(std::uint64_t address, std::uint64_t row_bytes, std::byte** to) {
+  for (std::uint64_t at = 0; at < row_bytes; at += kChecksumChunkBytes) {
+    *to++ = reinterpret_cast<std::byte*>(address + at);
+  }
+  return to;
 }
 
-std::uint64_t typical_row_bytes(const CompiledLayout& layout) {
-  std::vector<const CompiledPart*> by_row;
-  for (const CompiledPart& part : layout.parts()) by_row.push_back(&part);
-  std::ranges::sort(by_row, {}, [](const CompiledPart* part) { return part->row_bytes; });
-  std::uint64_t seen = 0;
-  for (const CompiledPart* part : by_row) {
-    seen += part->bytes;
-    if (2 * seen >= layout.value_len()) return part->row_bytes;
+// By additions only: a division for each of a page's chunks takes as long as the launch.
+std::byte** chunks_of_part(const CompiledPart& part, ValueOrder order, const std::uint32_t* numbers,
+                           std::byte** to) {
+  const auto row = [&](std::uint32_t page, std::uint32_t head, std::uint32_t token) {
+    to = chunks_of_row(row_in_cache(part, numbers[page], head, token), part.row_bytes, to);
+  };
+  if (order == ValueOrder::kHeadTokenChannel) {
+    for (std::uint32_t head = 0; head < part.heads; ++head) {
+      for (std::uint32_t page = 0; page < part.pages_per_value; ++page) {
+        for (std::uint32_t token = 0; token < part.tokens; ++token) row(page, head, token);
+      }
+    }
+  } else {
+    for (std::uint32_t page = 0; page < part.pages_per_value; ++page) {
+      for (std::uint32_t token = 0; token < part.tokens; ++token) {
+        for (std::uint32_t head = 0; head < part.heads; ++head) row(page, head, token);
+      }
+    }
   }
-  return by_row.empty() ? 0 : by_row.back()->row_bytes;
+  return to;
+}
+
+}  // namespace
+
+void chunk_addresses(const CompiledLayout& layout, const std::uint32_t* numbers, std::byte** to) {
+  const std::span<const KvPool> pools = layout.pools();
+  for (const CompiledPart& part : layout.parts()) {
+    std::uint32_t pool_first = 0;
+    for (std::uint32_t pool = 0; pool < part.pool; ++pool)
+      pool_first += pools[pool].pages_per_value;
+    to = chunks_of_part(part, layout.order(), numbers + pool_first, to);
+  }
+}
+
+bool rows_are_chunks(const CompiledLayout& layout) {
+  return std::ranges::all_of(layout.parts(), [](const CompiledPart& part) {
+    return part.row_bytes % kChecksumChunkBytes == 0;
+  });
 }
 
 }  // namespace orlop::gpu

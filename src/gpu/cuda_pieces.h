@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Internal to room gpu: the adjacent pieces of a slice in value memory and in the cache, for copy
-// engines that move pieces. Thread: plain functions.
+// Internal to room gpu: where the pieces of values lie in value memory and in the cache, for copy
+// engines that move pieces and for kernels that are told each address. Thread: plain functions.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,10 @@ void for_each_piece(const CudaJobParts& job, const Slice& slice,
                     const std::function<void(std::byte* in_value, std::byte* in_cache,
                                              std::uint64_t bytes)>& piece);
 
-// Of one whole value, before neighbours are merged.
-std::uint64_t rows_per_value(const CompiledLayout& layout);
-// The rows' length that most bytes of a value have at least.
-std::uint64_t typical_row_bytes(const CompiledLayout& layout);
+// Every row is of whole checksum chunks (4 KiB): so is the value then, and a chunk is one piece.
+bool rows_are_chunks(const CompiledLayout& layout);
+// Where the chunks of one value lie in the cache, in their order: value_len / 4 KiB addresses.
+// numbers: of its pages. Requires: rows_are_chunks().
+void chunk_addresses(const CompiledLayout& layout, const std::uint32_t* numbers, std::byte** to);
 
 }  // namespace orlop::gpu

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "copy/checksum.h"
+#include "gpu/cuda_brief.h"
 #include "gpu/cuda_call.h"
 #include "gpu/cuda_pieces.h"
 
@@ -30,6 +31,7 @@ Result<std::unique_ptr<SliceRunner>> SliceRunner::make(const Options& options) {
 
 Result<void> SliceRunner::make_all() {
   ORLOP_CUDA(load_move_kernels);
+  ORLOP_CUDA(load_brief_kernels);
   const auto take = [](auto& to, auto made) -> Result<void> {
     if (!made) return std::unexpected(made.error());
     to = std::move(*made);
@@ -52,7 +54,7 @@ Result<void> SliceRunner::make_all() {
     ORLOP_TRY(take(slot.moved, make_event()));
   }
   PinnedMemory word;
-  ORLOP_TRY(take(word, make_pinned_memory(4096)));
+  ORLOP_TRY(take(word, make_pinned_memory(LaneProgress::kBytes)));
   progress_ = std::make_shared<const LaneProgress>(std::move(word));
   void* entry = nullptr;
   cudaDriverEntryPointQueryResult found{};
@@ -146,7 +148,28 @@ Result<void> SliceRunner::run_staged_backup(const CudaJob& job, std::size_t slic
 }
 
 Result<void> SliceRunner::run_direct(const CudaJob& job, std::size_t slice, std::uint64_t ticket) {
+  if (job.parts.brief) return run_brief(job, ticket);
   return launch(job, slice, restoring() ? MoveKind::kScatter : MoveKind::kGather, nullptr, ticket);
+}
+
+Result<void> SliceRunner::run_brief(const CudaJob& job, std::uint64_t ticket) {
+  const CudaJobParts& parts = job.parts;
+  const auto values = static_cast<std::uint32_t>(parts.values.size());
+  BriefArguments a;
+  a.chunks_of_value = parts.sums_per_value;
+  a.count = values * a.chunks_of_value;
+  a.sums_out = parts.sums;
+  a.words = progress_->block_words();
+  a.ticket = ticket;
+  std::ranges::copy(parts.values, a.values);
+  for (std::uint32_t i = 0; i < values; ++i) {
+    chunk_addresses(*parts.layout,
+                    parts.numbers + std::size_t{i} * parts.geometry->numbers_per_value(),
+                    a.chunks + std::size_t{i} * a.chunks_of_value);
+  }
+  const unsigned blocks = std::min({options_.blocks, kBriefBlocks, a.count});
+  ORLOP_CUDA(launch_brief, a, restoring(), blocks, kernels_.get());
+  return {};
 }
 
 Result<void> SliceRunner::run_pieces(const CudaJob& job, std::size_t slice, std::uint64_t ticket) {

@@ -3,7 +3,7 @@
 //
 //   restore, staged   copies segment -> ring | kernel ring -> cache (raises the progress word)
 //   backup, staged    kernel cache -> ring | copies ring -> segment | signal: progress word
-//   direct            kernel between segment and cache (raises it)
+//   direct            kernel between segment and cache (raises it, or words of its blocks)
 //   pieces            copies between segment and cache, kernel that sums the cache
 //
 // `|` is another stream, joined by events, so that slices overlap like a pipeline. The progress
@@ -69,6 +69,7 @@ class SliceRunner {
   Result<void> run_staged_restore(const CudaJob& job, std::size_t slice, std::uint64_t ticket);
   Result<void> run_staged_backup(const CudaJob& job, std::size_t slice, std::uint64_t ticket);
   Result<void> run_direct(const CudaJob& job, std::size_t slice, std::uint64_t ticket);
+  Result<void> run_brief(const CudaJob& job, std::uint64_t ticket);
   Result<void> run_pieces(const CudaJob& job, std::size_t slice, std::uint64_t ticket);
   // All streams wait for all that was queued on any.
   Result<void> join_streams();

@@ -88,6 +88,83 @@ TEST_P(CopierConformance, Many_values_are_copied_as_few) {
   }
 }
 
+// Rows of whole chunks of the checksum, in several heads, tokens and pages a value, of two pools:
+// short batches of such go a way of their own on a GPU.
+KvLayout layout_of_chunks(Rng& rng, std::uint64_t first_address) {
+  constexpr std::uint64_t kChunk = 4096, kPages = 6;
+  KvLayout layout;
+  layout.order = rng.chance(0.5) ? ValueOrder::kHeadTokenChannel : ValueOrder::kTokenHeadChannel;
+  layout.pools = {{"a", static_cast<std::uint32_t>(rng.between(1, 3))},
+                  {"b", static_cast<std::uint32_t>(rng.between(1, 2))}};
+  const auto gap = [&] { return rng.chance(0.5) ? 16 * rng.between(1, 9) : 0; };
+  std::uint64_t at = first_address;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    KvPart part{.name = "part " + std::to_string(i),
+                .layer = i,
+                .pool = i == 1 ? 1u : 0u,
+                .base = at,
+                .pages = kPages};
+    part.heads = static_cast<std::uint32_t>(rng.between(1, 3));
+    part.tokens = static_cast<std::uint32_t>(rng.between(1, 2));
+    part.row_bytes = kChunk * rng.between(1, 2);
+    part.token_stride = part.row_bytes + gap();
+    part.head_stride = part.tokens * part.token_stride + gap();
+    part.page_stride = part.heads * part.head_stride + gap();
+    at += kPages * part.page_stride;
+    layout.parts.push_back(std::move(part));
+  }
+  return layout;
+}
+
+TEST_P(CopierConformance, Short_batches_of_whole_chunks_are_exact) {
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE(seed);
+    Rng rng(4000 + seed);
+    KvLayout layout = layout_of_chunks(rng, small_stage().cache.address());
+    const std::size_t values = rng.between(1, 4);
+    Scene scene(small_stage(), rng, std::move(layout), values, Placement::kScattered);
+    scene.fill(rng);
+    for (const CopyDirection direction : {CopyDirection::kBackup, CopyDirection::kRestore}) {
+      const auto job = run(scene.request(direction));
+      ASSERT_NE(job, nullptr);
+      scene.expect(direction);
+      ASSERT_EQ(sums_of(*job), scene.expected_sums());
+      ASSERT_TRUE(scene.matches());
+    }
+  }
+}
+
+// Each tells its end in another way; no job may be seen done by the end of its neighbour.
+TEST_P(CopierConformance, Short_and_long_batches_in_turn_end_in_their_order) {
+  Rng rng(4100);
+  Scene brief(stage().half(false), rng,
+              layout_of_pieces(stage().half(false).cache.address(), 4096, 4), 1,
+              Placement::kScattered);
+  Stage other = stage().half(true);
+  Scene longer(other, rng, layout_of_pieces(other.cache.address() + other.cache_offset, 4096, 20),
+               20, Placement::kScattered);
+  for (const CopyDirection direction : {CopyDirection::kBackup, CopyDirection::kRestore}) {
+    brief.fill(rng);
+    longer.fill(rng);
+    std::vector<std::shared_ptr<CopyJob>> jobs;
+    for (int i = 0; i < 24; ++i) {
+      auto job = copier_->submit((i % 3 == 1 ? longer : brief).request(direction));
+      ASSERT_TRUE(job.has_value());
+      jobs.push_back(*std::move(job));
+    }
+    brief.expect(direction);
+    longer.expect(direction);
+    for (std::size_t i = jobs.size(); i-- > 0;) {
+      ASSERT_TRUE(jobs[i]->wait(kPatience));
+      for (std::size_t before = 0; before < i; ++before) ASSERT_TRUE(jobs[before]->done());
+      ASSERT_TRUE(jobs[i]->result().has_value());
+      ASSERT_EQ(sums_of(*jobs[i]), (i % 3 == 1 ? longer : brief).expected_sums());
+    }
+    ASSERT_TRUE(brief.matches());
+    ASSERT_TRUE(longer.matches());
+  }
+}
+
 TEST_P(CopierConformance, Values_of_the_same_pages_are_equal) {
   Rng rng(9);
   Scene scene = Scene::random(small_stage(), rng, small_limits());
