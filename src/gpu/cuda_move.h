@@ -64,6 +64,7 @@ struct MoveArguments {
   FastDivision by_chunks_of_part;
   // Bytes [begin, end) of `count` values.
   std::uint32_t begin = 0, end = 0, count = 0;
+  FastDivision by_chunks;  // by the chunks that [begin, end) touches
   std::uint32_t numbers_per_value = 0;
   // Value side. stage: byte o of value i at stage + i * pitch + o - begin, and 16-byte cells of the
   // value lie on 16-byte borders. Null: at value_addresses[i] + o (16-byte aligned, mapped host

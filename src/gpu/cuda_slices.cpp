@@ -204,6 +204,11 @@ Result<void> SliceRunner::launch(const CudaJob& job, std::size_t index, MoveKind
   a.begin = static_cast<std::uint32_t>(slice.begin);
   a.end = static_cast<std::uint32_t>(slice.end);
   a.count = slice.count;
+  const std::uint64_t chunks = (slice.end + kChecksumChunkBytes - 1) / kChecksumChunkBytes -
+                               slice.begin / kChecksumChunkBytes;
+  const std::uint64_t items = slice.count * chunks;
+  CHECK(items < std::uint64_t{1} << 31, "chunks of a slice");
+  a.by_chunks = FastDivision::by(static_cast<std::uint32_t>(chunks));
   a.numbers_per_value = geometry.numbers_per_value();
   a.token_first = geometry.token_first();
   a.equal_parts = geometry.equal_parts();
@@ -229,8 +234,6 @@ Result<void> SliceRunner::launch(const CudaJob& job, std::size_t index, MoveKind
   a.sums_out = parts.sums + parts.sums_at[index];
   a.flag = ticket != 0 ? progress_->word() : nullptr;
   a.ticket = ticket;
-  const std::uint64_t items =
-      slice.count * (slice.end / kChecksumChunkBytes - slice.begin / kChecksumChunkBytes + 1);
   const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>(options_.blocks, items));
   ORLOP_CUDA(launch_move, a, kind, geometry.unit(), blocks, kernels_.get());
   return {};
