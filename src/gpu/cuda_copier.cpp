@@ -92,8 +92,8 @@ Result<void> Copier::make_lanes() {
                                                                      .slots = options_.slots,
                                                                      .blocks = options_.blocks});
     if (!runner) return std::unexpected(runner.error());
-    (direction == CopyDirection::kBackup ? backups_ : restores_) =
-        std::make_shared<CudaLane>(std::move(*runner), options_.device, options_.window_bytes);
+    (direction == CopyDirection::kBackup ? backups_ : restores_) = std::make_shared<CudaLane>(
+        std::move(*runner), options_.device, options_.callers_bytes, options_.window_bytes);
   }
   return {};
 }

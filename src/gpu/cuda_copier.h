@@ -4,9 +4,9 @@
 //
 // Resources of a copier: two lanes (one a direction), each with a stream of copies, an urgent
 // stream of kernels and a ring of staging memory; one thread that looks after jobs while there are
-// any. Submission: the caller's thread submits until kWindowBytes are on their way, the copier's
-// thread the rest as they arrive; so a cancel leaves at most the window to be copied, and what
-// stream_wait() asked for beyond it. Thread: any.
+// any. Submission: the caller's thread submits until callers_bytes are on their way, the copier's
+// thread the rest, as long as less than window_bytes are; so a cancel leaves at most the window to
+// be copied, and what stream_wait() asked for beyond it. Thread: any.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +27,9 @@ struct CudaCopierOptions {
   std::uint64_t staging_bytes = 192 << 20;  // of GPU memory, a direction
   // Submitted and not yet copied, a direction: ~10 ms of a PCIe 5 x16 link.
   std::uint64_t window_bytes = 512 << 20;
+  // Of the window, what submit() puts on its way itself: some ms of the link. The copier's thread
+  // follows with the rest, so that the caller, and a job of the other direction, need not wait.
+  std::uint64_t callers_bytes = 128 << 20;
   // Of the ring. Each slice costs the link some microseconds: few and long ones.
   unsigned slots = 3;
   unsigned blocks = 8;  // of a kernel, 1..kMostMoveBlocks

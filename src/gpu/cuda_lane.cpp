@@ -31,14 +31,14 @@ void CudaLane::add(std::shared_ptr<CudaJob> job) {
   if (job->parts.slices.empty()) job->close(std::nullopt);
   jobs_.push_back(std::move(job));
   retire();
-  submit_within_window();
+  submit_within(callers_bytes_);
 }
 
 std::uint64_t CudaLane::service(std::vector<std::shared_ptr<CudaJob>>& done) {
   const DeviceScope scope(device_);
   const std::lock_guard lock(mutex_);
   retire();
-  submit_within_window();
+  submit_within(window_bytes_);
   look_for_trouble();
   while (!jobs_.empty() && jobs_.front()->done()) {
     done.push_back(std::move(jobs_.front()));
@@ -72,10 +72,10 @@ void CudaLane::retire() {
   }
 }
 
-void CudaLane::submit_within_window() {
+void CudaLane::submit_within(std::uint64_t most_bytes) {
   const std::uint64_t start = now_ns();
   const std::uint64_t before = counts_.slices;
-  while (first_open_ < jobs_.size() && bytes_on_their_way_ < window_bytes_) submit_next();
+  while (first_open_ < jobs_.size() && bytes_on_their_way_ < most_bytes) submit_next();
   if (counts_.slices != before) {
     moved_ns_ = now_ns();
     counts_.submit_seconds += static_cast<double>(moved_ns_ - start) * 1e-9;

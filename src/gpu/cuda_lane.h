@@ -6,6 +6,7 @@
 // Thread: any; service() one.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -23,10 +24,15 @@ class CudaLane final : public JobLane {
     double submit_seconds = 0;
   };
 
-  CudaLane(std::unique_ptr<SliceRunner> runner, int device, std::uint64_t window_bytes)
-      : runner_(std::move(runner)), device_(device), window_bytes_(window_bytes) {}
+  // callers_bytes, window_bytes: CudaCopierOptions.
+  CudaLane(std::unique_ptr<SliceRunner> runner, int device, std::uint64_t callers_bytes,
+           std::uint64_t window_bytes)
+      : runner_(std::move(runner)),
+        device_(device),
+        callers_bytes_(std::min(callers_bytes, window_bytes)),
+        window_bytes_(window_bytes) {}
 
-  // Queues the job and submits what the window takes.
+  // Queues the job and submits what is the caller's.
   void add(std::shared_ptr<CudaJob> job);
   // Submits what the window takes now; moves jobs that are done to `done`, oldest first.
   // Nanoseconds until it is worth looking again.
@@ -44,15 +50,15 @@ class CudaLane final : public JobLane {
     std::uint64_t ticket, bytes;
   };
 
-  void retire();  // slices that are complete
-  void submit_within_window();
-  void submit_next();  // one slice of the first job that has one left
+  void retire();                                 // slices that are complete
+  void submit_within(std::uint64_t most_bytes);  // on their way
+  void submit_next();                            // one slice of the first job that has one left
   void fail_job(CudaJob& job, Error error);
   void look_for_trouble();
 
   const std::unique_ptr<SliceRunner> runner_;
   const int device_;
-  const std::uint64_t window_bytes_;
+  const std::uint64_t callers_bytes_, window_bytes_;
 
   mutable std::mutex mutex_;
   std::deque<std::shared_ptr<CudaJob>> jobs_;  // not yet seen done

@@ -218,8 +218,12 @@ Result<void> bench_ranges(BenchRun& run) {
 }
 
 Result<void> bench_submit(BenchRun& run) {
-  // A window for all of it, so that the caller submits it all and its time is the whole.
-  auto copier = bench_copier(run.options.device, EngineKind::kStaged, 8, std::uint64_t{1} << 40);
+  // The caller submits it all, so that its time is the whole.
+  constexpr std::uint64_t kAll = std::uint64_t{1} << 40;
+  auto copier = make_cuda_copier({.device = run.options.device,
+                                  .engine = EngineKind::kStaged,
+                                  .window_bytes = kAll,
+                                  .callers_bytes = kAll});
   BENCH_TRY(copier);
   const BenchShape shape = opaque_shape(4096);
   for (const BenchPlacement placement : kPlacements) {

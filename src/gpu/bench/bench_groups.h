@@ -17,8 +17,7 @@ struct BenchRun {
 };
 
 Result<std::unique_ptr<CudaCopier>> bench_copier(int device, std::optional<EngineKind> engine,
-                                                 unsigned blocks = 8,
-                                                 std::uint64_t window_bytes = 512 << 20);
+                                                 unsigned blocks = 8);
 BenchShape opaque_shape(std::uint64_t piece_bytes);  // 72 pieces a value
 BenchShape latent_shape();                           // MLA
 

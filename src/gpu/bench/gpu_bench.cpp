@@ -125,12 +125,11 @@ bool GpuBenchReport::ok() const {
 }
 
 Result<std::unique_ptr<CudaCopier>> bench_copier(int device, std::optional<EngineKind> engine,
-                                                 unsigned blocks, std::uint64_t window_bytes) {
+                                                 unsigned blocks) {
   CudaCopierOptions options;
   options.device = device;
   options.engine = engine;
   options.blocks = blocks;
-  options.window_bytes = window_bytes;
   return make_cuda_copier(options);
 }
 
