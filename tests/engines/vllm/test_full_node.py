@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node whose memory is all pinned by others: nothing can be stored, and the engine does not notice."""
+"""A node whose memory is all taken by others: nothing can be stored, and the engine does not notice."""
 
 import contextlib
 
@@ -9,33 +9,32 @@ import pytest
 
 @pytest.fixture
 def fill(socket):
-    """Call it with a descriptor: everything that can be evicted is, and the rest is pinned. Ends with the test."""
+    """Call it with a descriptor: everything that is stored is evicted for puts that do not end. They do with the
+    test."""
     with contextlib.ExitStack() as open_things:
         yield lambda descriptor: _fill(socket, descriptor, open_things)
 
 
 def _fill(socket, descriptor, open_things):
-    """One client may pin a quarter of the node, so there are several."""
+    """One client may prepare a part of the node only, so there are several."""
     for number in range(16):
         client = open_things.enter_context(orlop.Client(socket=socket, name=f"filler {number}"))
         assert client.wait_ready(60)
         space = client.open_namespace({**descriptor, "revision": f"filler {number}"})
-        if not _pin_all_it_may(client, space, bytes(descriptor["value_len"]), open_things):
+        if _prepare_all_it_may(client, space, open_things) is orlop.Outcome.NO_SPACE:
             return
     raise AssertionError("16 clients did not fill the node")
 
 
-def _pin_all_it_may(client, space, value, open_things):
-    """Whether there is room for others. One by one: what is not pinned yet would be evicted for the next."""
+def _prepare_all_it_may(client, space, open_things):
+    """Why no more."""
     for number in range(1 << 16):
-        key = b"%016d" % number
-        if client.put(space, [key], [value]) == [orlop.Outcome.NO_SPACE]:
-            return False
-        plan = open_things.enter_context(client.read(space, [key]))
-        if len(plan) == 0:
-            assert plan.result.reason is orlop.MissReason.PIN_BUDGET
-            return True
-    raise AssertionError("no limit of pins")
+        plan = open_things.enter_context(client.put_start(space, [b"%016d" % number]))
+        (outcome,) = plan.outcomes
+        if outcome is not orlop.Outcome.PREPARED:
+            assert outcome in (orlop.Outcome.NO_SPACE, orlop.Outcome.OVER_QUOTA)
+            return outcome
+    raise AssertionError("no limit of prepared pages")
 
 
 def test_a_node_with_no_room_costs_hits_and_nothing_else(engine, fresh_prompt, fill):
