@@ -11,7 +11,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import Any
 
 import orlop
 from orlop.engine import reasons
@@ -32,16 +31,14 @@ _Wait = Callable[[float], bool]  # so many seconds; whether what was waited for 
 class Load:
     """One order, from its beginning to its end. One thread at a time goes on with it, stop() is any's."""
 
-    def __init__(self, store: RankStore, order: LoadOrder, revision: str, seconds: float,
-                 mark: Any) -> None:
-        """seconds: that it may take, cut off then. mark: of streams, after which its copies begin; None:
-        they begin while the engine's thread is here, and there is one group of them."""
+    def __init__(self, store: RankStore, order: LoadOrder, revision: str, seconds: float) -> None:
+        """Thread: the engine's. seconds: that it may take, cut off then."""
         self.order = order
         self._store = store
         self._revision = revision
         self._begun = time.monotonic()
         self._deadline = self._begun + seconds
-        self._mark = mark
+        self._mark = store.streams.mark()  # what the engine may still write into these blocks
         self._right = 0  # pages, of the groups that are over
         self._copy: Restore | None = None
         self._stopped = False
@@ -178,7 +175,7 @@ class Loader:
         others are under way or if more than its copy has to be waited for."""
         if self.under_way() or not self._store.is_open(revision):
             return False
-        load = self._new(order, revision, here=len(order.spans) <= 1)
+        load = self._new(order, revision)
         if not self._ends(load, time.monotonic()):
             self._own = load
         return True
@@ -230,10 +227,8 @@ class Loader:
             load.stop()
         self._thread.join(_STOP_SECONDS)
 
-    def _new(self, order: LoadOrder, revision: str, here: bool = False) -> Load:
-        """here: its copy begins before the engine submits anything more."""
-        mark = None if here else self._store.streams.mark()
-        return Load(self._store, order, revision, self._deadline, mark)
+    def _new(self, order: LoadOrder, revision: str) -> Load:
+        return Load(self._store, order, revision, self._deadline)
 
     def _hand(self, load: Load) -> None:
         with self._change:

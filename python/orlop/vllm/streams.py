@@ -22,8 +22,8 @@ class Streams(Protocol):
         """Of what the engine has submitted so far."""
 
     def after(self, mark: Any) -> int:
-        """A stream for a copy that begins after the mark, or, on the engine's thread, with None after what
-        the engine has submitted by now; 0: none is needed."""
+        """A stream for a copy that begins after the mark; 0: none is needed. Never the engine's own stream,
+        which may be CUDA's default: its number is 0 too."""
 
     def leave(self, backup: Backup) -> None:
         """Returns when the engine may submit work that writes the backup's blocks. Never waits for
@@ -59,8 +59,6 @@ class CudaStreams:
         return event
 
     def after(self, mark: Any) -> int:
-        if mark is None:
-            return int(torch.cuda.current_stream(self._device).cuda_stream)
         self._side.wait_event(mark)
         return int(self._side.cuda_stream)
 

@@ -35,9 +35,9 @@ class HybridEngine(Engine):
         self.saves: list[Any] = []
         new_load, submit_save = side._loader._new, side._saver.submit
 
-        def note_load(order: Any, *how: Any, **named: Any) -> Any:
+        def note_load(order: Any, revision: str) -> Any:
             self.loads.append(order)
-            return new_load(order, *how, **named)
+            return new_load(order, revision)
 
         def note_save(order: Any, revision: str) -> None:
             self.saves.append(order)

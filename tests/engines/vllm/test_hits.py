@@ -54,9 +54,9 @@ def spy(engine, saved, loaded):
         saved.update(zip(order.keys, order.blocks, strict=True))
         submit(order, revision)
 
-    def note_load(order, *how, **named):
+    def note_load(order, revision):
         loaded.update(zip(order.keys, order.blocks, strict=True))
-        return load(order, *how, **named)
+        return load(order, revision)
 
     side._saver.submit, side._loader._new = note_save, note_load
 
@@ -67,12 +67,16 @@ def test_who_loads_is_the_same_to_the_answer(engine, fresh_prompt, by, handed, m
     plain = engine.plain([prompt])[0]
     engine.store([prompt])
     loads_are_by(by, monkeypatch)
+    streams, ordered = engine.worker._worker.store.streams, []
+    monkeypatch.setattr(streams, "mark", object)
+    monkeypatch.setattr(streams, "after", lambda mark: (ordered.append(type(mark)), 0)[1])
     hand, taken = Loader._hand, []
     monkeypatch.setattr(Loader, "_hand", lambda loader, load: (taken.append(load), hand(loader, load)))
     with engine.counted() as new:
         (output,) = engine.ask([prompt])
     assert (output.tokens, output.cached) == (plain, 128)
     assert new["loaded_pages"] == 4 and len(taken) == handed
+    assert ordered[0] is object  # its copy is ordered behind the engine's work, whoever begins it
     engine.assert_nothing_held()
 
 
