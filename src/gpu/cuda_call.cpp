@@ -42,15 +42,4 @@ Result<void> check_device(int device) {
                                                "; devices are numbered from 0");
 }
 
-DeviceScope::DeviceScope(int device) {
-  int now = 0;
-  if (cudaGetDevice(&now) == cudaSuccess && now == device) return;
-  before_ = now;
-  (void)cudaSetDevice(device);  // a failure shows in the calls that follow
-}
-
-DeviceScope::~DeviceScope() {
-  if (before_ >= 0) (void)cudaSetDevice(before_);
-}
-
 }  // namespace orlop::gpu

@@ -20,18 +20,6 @@ std::unexpected<Error> cuda_failure(cudaError_t error, std::string_view call);
 // kInvalidArgument: the number is of no device; names how many there are. kSystem: no driver.
 Result<void> check_device(int device);
 
-// Makes a device current for a scope and puts back what the caller had.
-class DeviceScope {
- public:
-  explicit DeviceScope(int device);
-  ~DeviceScope();
-  DeviceScope(const DeviceScope&) = delete;
-  DeviceScope& operator=(const DeviceScope&) = delete;
-
- private:
-  int before_ = -1;  // -1: nothing to put back
-};
-
 }  // namespace orlop::gpu
 
 #define ORLOP_CUDA(call, ...)                                                                      \

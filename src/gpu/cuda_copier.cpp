@@ -16,6 +16,7 @@
 #include "gpu/cuda_call.h"
 #include "gpu/cuda_lane.h"
 #include "gpu/cuda_pieces.h"
+#include "gpu/device_scope.h"
 
 namespace orlop::gpu {
 namespace {
@@ -81,6 +82,7 @@ class Copier final : public CudaCopier {
 
 Result<void> Copier::make_lanes() {
   const DeviceScope scope(options_.device);
+  if (!scope.entered()) return scope.entered();
   int host_pointers = 0;
   ORLOP_CUDA(cudaDeviceGetAttribute, &host_pointers, cudaDevAttrCanUseHostPointerForRegisteredMem,
              options_.device);
@@ -107,15 +109,13 @@ Copier::~Copier() {
   CHECK(thread_.get_id() != std::this_thread::get_id(),
         "a copier was destroyed by the callback of its own job");
   if (thread_.joinable()) thread_.join();
-  const DeviceScope scope(options_.device);
-  backups_.reset();
-  restores_.reset();
 }
 
 Result<std::shared_ptr<CopyJob>> Copier::submit(const CopyRequest& request, OnCopyDone on_done) {
   const Result<std::vector<CompiledLayout::Strip>> strips = check_request(request);
   if (!strips) return std::unexpected(strips.error());
   const DeviceScope scope(options_.device);
+  if (!scope.entered()) return std::unexpected(scope.entered().error());
   Result<CudaJobParts> parts = parts_of(request, *strips);
   if (!parts) return std::unexpected(std::move(parts.error()));
   parts->on_done = std::move(on_done);

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "gpu/cuda_call.h"
+#include "gpu/device_scope.h"
 
 namespace orlop::gpu {
 namespace {
@@ -49,6 +50,8 @@ Result<std::optional<int>> device_of(const CompiledLayout& layout) {
     (void)cudaGetLastError();
     return std::nullopt;
   }
+  const AnyContextScope scope(devices);
+  if (!scope) return std::nullopt;
   std::optional<int> found;
   for (std::size_t i = 0; i < layout.parts().size(); ++i) {
     const Result<int> place = place_of(layout.parts()[i].base);

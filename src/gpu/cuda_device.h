@@ -15,7 +15,8 @@ namespace orlop::gpu {
 Result<EngineTableKey> device_key(int device);
 
 // The device whose memory all parts of the layout are in. None: they are CPU memory, or there is no
-// driver or device. kInvalidArgument: parts in different places; names one.
+// driver or device, or this process has used none yet (and so has no memory of one). Makes no
+// context. kInvalidArgument: parts in different places; names one.
 Result<std::optional<int>> device_of(const CompiledLayout& layout);
 
 // The table measured on this machine, else the default one; *note says which, for people.

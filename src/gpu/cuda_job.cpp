@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "gpu/copy_request.h"
 #include "gpu/cuda_call.h"
+#include "gpu/device_scope.h"
 
 namespace orlop::gpu {
 namespace {

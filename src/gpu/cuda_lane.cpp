@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "gpu/cuda_call.h"
+#include "gpu/device_scope.h"
 
 namespace orlop::gpu {
 namespace {

@@ -9,6 +9,14 @@
 #include "gpu/cuda_call.h"
 
 namespace orlop::gpu {
+namespace {
+
+template <class Handle>
+Handle in_this_context(typename Handle::pointer made) {
+  return Handle(made, typename Handle::deleter_type(driver_contexts().current()));
+}
+
+}  // namespace
 
 Result<Stream> make_stream(bool urgent) {
   int least = 0, greatest = 0;
@@ -16,26 +24,26 @@ Result<Stream> make_stream(bool urgent) {
   cudaStream_t stream = nullptr;
   ORLOP_CUDA(cudaStreamCreateWithPriority, &stream, cudaStreamNonBlocking,
              urgent ? greatest : least);
-  return Stream(stream);
+  return in_this_context<Stream>(stream);
 }
 
 Result<Event> make_event() {
   cudaEvent_t event = nullptr;
   ORLOP_CUDA(cudaEventCreateWithFlags, &event, cudaEventDisableTiming);
-  return Event(event);
+  return in_this_context<Event>(event);
 }
 
 Result<DeviceMemory> make_device_memory(std::size_t bytes) {
   void* memory = nullptr;
   ORLOP_CUDA(cudaMalloc, &memory, bytes);
-  return DeviceMemory(static_cast<std::byte*>(memory));
+  return in_this_context<DeviceMemory>(static_cast<std::byte*>(memory));
 }
 
 Result<PinnedMemory> make_pinned_memory(std::size_t bytes) {
   void* memory = nullptr;
   ORLOP_CUDA(cudaHostAlloc, &memory, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
   std::memset(memory, 0, bytes);
-  return PinnedMemory(static_cast<std::byte*>(memory));
+  return in_this_context<PinnedMemory>(static_cast<std::byte*>(memory));
 }
 
 PinnedPool::Block& PinnedPool::Block::operator=(Block&& other) noexcept {

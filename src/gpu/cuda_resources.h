@@ -16,26 +16,30 @@
 #include <mutex>
 #include <vector>
 
+#include "gpu/device_scope.h"
 #include "orlop/error.h"
 
 namespace orlop::gpu {
 
-struct StreamEnd {
-  void operator()(cudaStream_t stream) const { (void)cudaStreamDestroy(stream); }
+// Gives back in the context that it was made in, whatever the thread's own device is.
+template <auto kEnd>
+class EndInContext {
+ public:
+  EndInContext() = default;
+  explicit EndInContext(Context context) : context_(context) {}
+  template <class Handle>
+  void operator()(Handle* handle) const {
+    const DeviceScope scope(context_);
+    (void)kEnd(handle);
+  }
+
+ private:
+  Context context_;
 };
-struct EventEnd {
-  void operator()(cudaEvent_t event) const { (void)cudaEventDestroy(event); }
-};
-struct DeviceMemoryEnd {
-  void operator()(std::byte* memory) const { (void)cudaFree(memory); }
-};
-struct PinnedMemoryEnd {
-  void operator()(std::byte* memory) const { (void)cudaFreeHost(memory); }
-};
-using Stream = std::unique_ptr<CUstream_st, StreamEnd>;
-using Event = std::unique_ptr<CUevent_st, EventEnd>;
-using DeviceMemory = std::unique_ptr<std::byte, DeviceMemoryEnd>;
-using PinnedMemory = std::unique_ptr<std::byte, PinnedMemoryEnd>;
+using Stream = std::unique_ptr<CUstream_st, EndInContext<cudaStreamDestroy>>;
+using Event = std::unique_ptr<CUevent_st, EndInContext<cudaEventDestroy>>;
+using DeviceMemory = std::unique_ptr<std::byte, EndInContext<cudaFree>>;
+using PinnedMemory = std::unique_ptr<std::byte, EndInContext<cudaFreeHost>>;
 
 // urgent: its kernels go before those of other streams that wait for a multiprocessor.
 Result<Stream> make_stream(bool urgent);

@@ -11,6 +11,7 @@
 
 #include "base/units.h"
 #include "gpu/cuda_call.h"
+#include "gpu/device_scope.h"
 
 namespace orlop::gpu {
 namespace {
@@ -24,7 +25,7 @@ std::uint64_t address_of(const void* pointer) {
 // Registered chunks of one mapping; unregisters them.
 class Registered final : public HostRegistration {
  public:
-  explicit Registered(std::span<std::byte> memory) : memory_(memory) {}
+  Registered(std::span<std::byte> memory, int device) : memory_(memory), device_(device) {}
   ~Registered() override;
 
   Result<void> add_all(const Progress& progress);
@@ -37,6 +38,7 @@ class Registered final : public HostRegistration {
 
  private:
   std::span<std::byte> memory_;
+  const int device_;
   std::uint64_t done_ = 0;
   double seconds_ = 0;
 };
@@ -94,6 +96,8 @@ Registry& registry() {
 }
 
 void Registered::remove_all() {
+  if (done_ == 0) return;
+  const DeviceScope scope(device_);
   for (std::uint64_t at = 0; at < done_; at += kChunkBytes) {
     (void)cudaHostUnregister(memory_.data() + at);
   }
@@ -169,6 +173,7 @@ Result<std::shared_ptr<HostRegistration>> HostRegistration::register_memory(
   if (const Result<void> there = check_device(device); !there)
     return std::unexpected(there.error());
   const DeviceScope scope(device);
+  if (!scope.entered()) return std::unexpected(scope.entered().error());
   Registry& all = registry();
   std::unique_lock lock(all.mutex);
   // Coming or going: on another thread, which says when.
@@ -178,7 +183,7 @@ Result<std::shared_ptr<HostRegistration>> HostRegistration::register_memory(
     }
     all.changed.wait(lock);
   }
-  auto added = std::make_shared<Registered>(memory);
+  auto added = std::make_shared<Registered>(memory, device);
   all.entries.push_back({memory, Registry::State::kComing, added});
   lock.unlock();
   // After an error the owner's end takes back what was done.
