@@ -136,9 +136,10 @@ class Restore {
 class PageCache {
  public:
   // Requires: the client is attached (kNoNode otherwise). It may go before the cache, which is then
-  // closed. Errors: the layout's (kInvalidArgument, names the part), kNoMemory (registration;
-  // nothing is left pinned). After the node's restart with other memory the next call registers the
-  // new one.
+  // closed. Errors: the layout's (kInvalidArgument, names the part); registration's, which leave
+  // nothing pinned and say what to do: kNoMemory (the limit of locked memory, or memory itself),
+  // kWrongState (other code has registered it), kSystem (not allowed here). After the node's
+  // restart with other memory the next call registers the new one.
   static Result<PageCache> open(Client& client, const KvLayout& layout, std::uint32_t value_len,
                                 const PageCacheOptions& options = {});
   PageCache(PageCache&&) noexcept;
@@ -148,7 +149,7 @@ class PageCache {
   // Consumes the plans (as put_commit); on an error they are left as they were. Keys that were not
   // prepared are skipped. Errors: kInvalidArgument (names item, pool and index), kWrongState (plan
   // used up), kClosed, kForkedChild, kLimit (too many jobs at once), kNoMemory and kSystem
-  // (registration, submission).
+  // (submission), and registration's as of open().
   Result<Backup> backup(std::span<const BackupItem> items, const BackupOptions& options = {});
   // The plans stay the caller's, to be released after the job (earlier is safe, see above). Pages
   // that are misses of their plan already are not copied. Errors as backup(); kInvalidArgument too

@@ -610,8 +610,10 @@ typedef struct orlop_restore orlop_restore;
 // Bytes of one value of the layout: what value_len of the namespace must be.
 ORLOP_EXPORT orlop_status orlop_layout_value_len(const orlop_kv_layout* layout, uint64_t* bytes);
 
-// The client must be attached (ORLOP_NO_NODE). ORLOP_INVALID_ARGUMENT names the part;
-// ORLOP_NO_MEMORY: value memory could not be registered with CUDA.
+// The client must be attached (ORLOP_NO_NODE). ORLOP_INVALID_ARGUMENT names the part. Value memory
+// could not be registered with CUDA, the text says what to do: ORLOP_NO_MEMORY (the limit of locked
+// memory, or memory itself), ORLOP_WRONG_STATE (other code has registered it), ORLOP_SYSTEM (not
+// allowed here).
 ORLOP_EXPORT orlop_status orlop_page_cache_open(orlop_client* client, const orlop_kv_layout* layout,
                                                 uint32_t value_len,
                                                 const orlop_page_cache_options* options,

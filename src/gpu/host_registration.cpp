@@ -7,11 +7,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
-#include <string>
+#include <optional>
 
-#include "base/units.h"
 #include "gpu/cuda_call.h"
 #include "gpu/device_scope.h"
+#include "gpu/registration_failure.h"
 
 namespace orlop::gpu {
 namespace {
@@ -20,6 +20,12 @@ constexpr std::uint64_t kPage = 4096;
 
 std::uint64_t address_of(const void* pointer) {
   return reinterpret_cast<std::uint64_t>(pointer);
+}
+
+std::optional<std::uint64_t> memlock_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
+  return limit.rlim_cur;
 }
 
 // Registered chunks of one mapping; unregisters them.
@@ -118,17 +124,11 @@ Result<void> Registered::add_all(const Progress& progress) {
     const cudaError_t error = cudaHostRegister(memory_.data() + done_, bytes,
                                                cudaHostRegisterPortable | cudaHostRegisterMapped);
     if (error != cudaSuccess) {
-      Error failure = cuda_failure(error, "cudaHostRegister").error();
-      rlimit limit{};
-      (void)getrlimit(RLIMIT_MEMLOCK, &limit);
-      const std::string memlock =
-          limit.rlim_cur == RLIM_INFINITY ? "unlimited" : format_bytes(limit.rlim_cur);
-      failure.code = ErrorCode::kNoMemory;
-      failure.message += ": " + format_bytes(done_) + " of " + format_bytes(memory_.size()) +
-                         " of value memory were registered; the memlock limit is " + memlock +
-                         ". Raise it (`ulimit -l unlimited`, LimitMEMLOCK=infinity), or use "
-                         "a smaller segment";
-      return std::unexpected(std::move(failure));
+      return std::unexpected(registration_failure({.error = error,
+                                                   .done = done_,
+                                                   .all = memory_.size(),
+                                                   .chunk = bytes,
+                                                   .memlock = memlock_limit()}));
     }
     done_ += bytes;
     if (progress) progress(done_, memory_.size());

@@ -6,8 +6,8 @@
 // registrations): whoever copies cuts at RegisteredChunks::run_at().
 // Guarantees: the memory stays registered until the last owner of the returned handle is gone;
 // asking again for the same mapping costs nothing. All or nothing: an error unregisters what was
-// done and says how far it came, the memlock limit and the remedy. Registering and giving back,
-// which take seconds, hold up nobody but who asks for the same memory. Thread: any.
+// done and says how far it came, why, and the remedy (registration_failure.h). Registering and
+// giving back, which take seconds, hold up nobody but who asks for the same memory. Thread: any.
 #pragma once
 
 #include <cstddef>
