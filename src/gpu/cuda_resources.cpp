@@ -57,39 +57,69 @@ PinnedPool::Block& PinnedPool::Block::operator=(Block&& other) noexcept {
 }
 
 PinnedPool::Block::~Block() {
-  if (memory_ == nullptr) return;
-  const std::lock_guard lock(pool_->mutex_);
-  pool_->free_[size_class_].push_back(std::move(memory_));
+  if (pool_ != nullptr) pool_->give_back(std::move(memory_), size_class_);
 }
 
 Result<PinnedPool::Block> PinnedPool::take(std::size_t bytes) {
   unsigned size_class = 0;
-  while (size_class < kClasses && (kLeastBlock << size_class) < bytes) ++size_class;
+  while (size_class < kClasses && bytes_of(size_class) < bytes) ++size_class;
   if (size_class == kClasses) {
     return fail(ErrorCode::kLimit, "copy job: lists of " + format_bytes(bytes) +
                                        " do not fit; copy fewer values at once");
   }
-  Block block;
+  Result<PinnedMemory> kept = take_kept(size_class);
+  if (!kept) return std::unexpected(std::move(kept.error()));
+  Block block;  // from here on it is counted, and gives back even if it gets no memory
   block.pool_ = shared_from_this();
   block.size_class_ = size_class;
+  block.memory_ = std::move(*kept);
+  if (block) return block;
+  Result<PinnedMemory> made = make_(bytes_of(size_class));  // takes long: without the lock
+  if (!made) return std::unexpected(std::move(made.error()));
+  block.memory_ = std::move(*made);
+  return block;
+}
+
+Result<PinnedMemory> PinnedPool::take_kept(unsigned size_class) {
+  const std::size_t size = bytes_of(size_class);
   const std::lock_guard lock(mutex_);
-  std::vector<PinnedMemory>& free = free_[size_class];
-  if (!free.empty()) {
-    block.memory_ = std::move(free.back());
-    free.pop_back();
-    return block;
-  }
-  const std::size_t size = kLeastBlock << size_class;
-  if (bytes_ + size > kMostBytes) {
-    return fail(ErrorCode::kLimit, "copy job: " + format_bytes(bytes_) +
+  if (bytes_in_use_ + size > kMostBytes) {
+    return fail(ErrorCode::kLimit, "copy job: " + format_bytes(bytes_in_use_) +
                                        " of pinned lists are in use; wait for jobs to end");
   }
-  Result<PinnedMemory> memory = make_pinned_memory(size);
-  if (!memory) return std::unexpected(memory.error());
-  bytes_ += size;
-  free.reserve(free.size() + 1);
-  block.memory_ = std::move(*memory);
-  return block;
+  SizeClass& of = classes_[size_class];
+  PinnedMemory memory;
+  if (of.kept.empty()) {
+    if (of.kept.capacity() <= of.in_use) of.kept.reserve(2 * (of.in_use + 1));
+  } else {
+    memory = std::move(of.kept.back());
+    of.kept.pop_back();
+    bytes_kept_ -= size;
+  }
+  ++of.in_use;
+  bytes_in_use_ += size;
+  return memory;
+}
+
+void PinnedPool::give_back(PinnedMemory memory, unsigned size_class) noexcept {
+  const std::size_t size = bytes_of(size_class);
+  const std::lock_guard lock(mutex_);
+  SizeClass& of = classes_[size_class];
+  --of.in_use;
+  bytes_in_use_ -= size;
+  if (memory == nullptr || bytes_kept_ + size > kMostKeptBytes) return;  // it goes after the lock
+  of.kept.push_back(std::move(memory));
+  bytes_kept_ += size;
+}
+
+std::size_t PinnedPool::bytes_in_use() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_in_use_;
+}
+
+std::size_t PinnedPool::bytes_kept() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_kept_;
 }
 
 Result<Event> EventPool::take() {
@@ -104,7 +134,7 @@ Result<Event> EventPool::take() {
   return make_event();
 }
 
-void EventPool::give_back(Event event) {
+void EventPool::give_back(Event event) noexcept {
   const std::lock_guard lock(mutex_);
   if (free_.size() < kMostKept) free_.push_back(std::move(event));
 }

@@ -12,8 +12,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "gpu/device_scope.h"
@@ -47,11 +49,17 @@ Result<Event> make_event();                                  // without timing
 Result<DeviceMemory> make_device_memory(std::size_t bytes);  // its contents anything
 Result<PinnedMemory> make_pinned_memory(std::size_t bytes);  // mapped, zeroed
 
-// Host memory that the device may read and write, in blocks of powers of two.
+// Host memory that the device may read and write, in blocks of powers of two. What is given back
+// is kept for the next, up to kMostKeptBytes; freeing the rest may wait for the device.
 class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
  public:
+  using Make = std::function<Result<PinnedMemory>(std::size_t bytes)>;
   static constexpr std::size_t kLeastBlock = 16 * 1024;
-  static constexpr std::size_t kMostBytes = std::size_t{2} << 30;  // of all blocks together
+  static constexpr std::size_t kMostBytes = std::size_t{2} << 30;  // in use
+  // Far beyond what jobs of an engine take: lists of some million values.
+  static constexpr std::size_t kMostKeptBytes = std::size_t{64} << 20;
+
+  explicit PinnedPool(Make make = make_pinned_memory) : make_(std::move(make)) {}
 
   class Block {
    public:
@@ -64,25 +72,39 @@ class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
 
    private:
     friend class PinnedPool;
-    std::shared_ptr<PinnedPool> pool_;
+    std::shared_ptr<PinnedPool> pool_;  // null: holds nothing
     PinnedMemory memory_;
     unsigned size_class_ = 0;
   };
 
-  // At least so many bytes, their contents anything. kLimit: kMostBytes are out.
+  // At least so many bytes, their contents anything. kLimit: kMostBytes are in use, or asked for.
   Result<Block> take(std::size_t bytes);
+
+  std::size_t bytes_in_use() const;
+  std::size_t bytes_kept() const;
 
  private:
   static constexpr unsigned kClasses = 18;  // 16 KiB .. 2 GiB
-  std::mutex mutex_;
-  std::array<std::vector<PinnedMemory>, kClasses> free_;
-  std::size_t bytes_ = 0;
+  static constexpr std::size_t bytes_of(unsigned size_class) { return kLeastBlock << size_class; }
+  // Counts a block as in use; one that is kept, or null. Makes room to keep it later.
+  Result<PinnedMemory> take_kept(unsigned size_class);
+  void give_back(PinnedMemory memory, unsigned size_class) noexcept;  // null: there never was one
+
+  struct SizeClass {
+    std::vector<PinnedMemory> kept;  // has room for every block that is in use or kept
+    std::size_t in_use = 0;          // blocks
+  };
+  const Make make_;
+  mutable std::mutex mutex_;  // what follows
+  std::array<SizeClass, kClasses> classes_;
+  std::size_t bytes_in_use_ = 0, bytes_kept_ = 0;
 };
 
 class EventPool {
  public:
+  EventPool() { free_.reserve(kMostKept); }
   Result<Event> take();
-  void give_back(Event event);
+  void give_back(Event event) noexcept;
 
  private:
   static constexpr std::size_t kMostKept = 256;
