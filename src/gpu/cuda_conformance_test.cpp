@@ -192,46 +192,124 @@ std::vector<EngineFactory> engines() {
                                   .staging_bytes = 128 << 10,
                                   .window_bytes = 256 << 10,
                                   .slots = 2}),
-          factory("by_table", {.staging_bytes = kStaging})};
+          factory("by_table", {.staging_bytes = kStaging}),
+          // The caller's thread submits one slice, or nothing; the copier's thread the rest, while
+          // streams wait for ranges and jobs are cancelled.
+          factory("staged_handover", {.engine = EngineKind::kStaged,
+                                      .staging_bytes = 128 << 10,
+                                      .callers_bytes = 1,
+                                      .slots = 2}),
+          factory("direct_handover", {.engine = EngineKind::kDirect,
+                                      .staging_bytes = 128 << 10,
+                                      .callers_bytes = 1,
+                                      .slots = 2}),
+          factory("pieces_handover", {.engine = EngineKind::kPieces,
+                                      .staging_bytes = 128 << 10,
+                                      .callers_bytes = 1,
+                                      .slots = 2}),
+          factory("by_table_handover", {.staging_bytes = kStaging, .callers_bytes = 0})};
 }
+
+// A value of one page and the copier under it.
+class OnePage {
+ public:
+  explicit OnePage(CudaCopierOptions options) : engine_(std::move(options)) {}
+  Result<std::shared_ptr<CopyJob>> back_up(std::uint64_t bytes, void* stream = nullptr) {
+    KvLayout layout;
+    layout.parts.push_back(
+        {.base = cache_->address(), .pages = 1, .page_stride = bytes, .row_bytes = bytes});
+    auto compiled = CompiledLayout::compile(layout, bytes);
+    CHECK(compiled.has_value(), "layout");
+    layouts_.push_back(std::make_unique<CompiledLayout>(std::move(*compiled)));
+    std::byte* const value = values_->bytes().data();
+    const std::int64_t page[] = {0};
+    const std::span<const std::int64_t> pages[] = {page};
+    return copier_->submit({.direction = CopyDirection::kBackup,
+                            .layout = layouts_.back().get(),
+                            .values = {&value, 1},
+                            .pages = pages,
+                            .stream = stream},
+                           [this](CopyJob&) { ++callbacks; });
+  }
+  CudaUnderTest& engine() { return engine_; }
+  std::atomic<int> callbacks{0};
+
+ private:
+  CudaUnderTest engine_;
+  std::unique_ptr<CacheMemory> cache_ = engine_.cache_memory(1 << 20);
+  std::unique_ptr<ValueMemory> values_ = engine_.value_memory(1 << 20);
+  std::vector<std::unique_ptr<CompiledLayout>> layouts_;  // until their jobs are done
+  std::unique_ptr<PageCopier> copier_ = engine_.make_copier();
+};
+
+// Keeps a stream from its next step until it is released, 30 s at most.
+class HeldStream {
+ public:
+  explicit HeldStream(cudaStream_t stream) : stream_(stream) {
+    must(cudaLaunchHostFunc(stream, hold, &released_));
+  }
+  HeldStream(const HeldStream&) = delete;
+  HeldStream& operator=(const HeldStream&) = delete;
+  ~HeldStream() { release(); }
+  void release() {
+    released_ = true;
+    must(cudaStreamSynchronize(stream_));
+  }
+
+ private:
+  static void CUDART_CB hold(void* flag) {
+    for (int i = 0; i < 30'000 && !*static_cast<std::atomic<bool>*>(flag); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  const cudaStream_t stream_;
+  std::atomic<bool> released_{false};
+};
 
 // An engine's work is in the default stream for milliseconds; a layout's first job must not wait
 // for it, nor for what cudaMemcpy and cudaMemset do there.
 TEST(CudaCopier, First_job_of_a_layout_does_not_wait_for_the_default_stream) {
   if (!has_device()) GTEST_SKIP() << "there is no device";
-  CudaUnderTest engine({.engine = EngineKind::kStaged, .staging_bytes = 32 << 20});
-  const auto cache = engine.cache_memory(1 << 20);
-  const auto values = engine.value_memory(1 << 20);
-  const auto copier = engine.make_copier();
-  std::byte* const value = values->bytes().data();
-  const std::int64_t page[] = {0};
-  const std::span<const std::int64_t> pages[] = {page};
-  const auto job_of = [&](std::uint64_t bytes) {
-    KvLayout layout;
-    layout.parts.push_back(
-        {.base = cache->address(), .pages = 1, .page_stride = bytes, .row_bytes = bytes});
-    const auto compiled = CompiledLayout::compile(layout, bytes);
-    CHECK(compiled.has_value(), "layout");
-    auto job = copier->submit({.direction = CopyDirection::kBackup,
-                               .layout = &*compiled,
-                               .values = {&value, 1},
-                               .pages = pages});
-    CHECK(job.has_value(), "submit");
-    return (*job)->wait(std::chrono::seconds(5));
+  OnePage bed({.engine = EngineKind::kStaged, .staging_bytes = 32 << 20});
+  const auto ends = [&](std::uint64_t bytes) {
+    const auto job = bed.back_up(bytes);
+    return job.has_value() && (*job)->wait(std::chrono::seconds(5));
   };
-  ASSERT_TRUE(job_of(8192));  // lists, events and code are there
-  std::atomic<bool> released{false};
-  const auto hold = [](void* flag) {
-    for (int i = 0; i < 30'000 && !*static_cast<std::atomic<bool>*>(flag); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-  };
-  must(cudaLaunchHostFunc(cudaStreamLegacy, hold, &released));
+  ASSERT_TRUE(ends(8192));  // lists, events and code are there
+  HeldStream held(cudaStreamLegacy);
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_TRUE(job_of(16384));
+  EXPECT_TRUE(ends(16384));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
-  released = true;
-  must(cudaStreamSynchronize(cudaStreamLegacy));
+}
+
+// It does not have to wait for jobs before it, which an engine's stream may hold for long.
+TEST(CudaCopier, Job_cancelled_in_the_queue_wakes_who_waits_for_it) {
+  if (!has_device()) GTEST_SKIP() << "there is no device";
+  OnePage bed({.engine = EngineKind::kStaged,
+               .staging_bytes = 32 << 20,
+               .window_bytes = 1,
+               .callers_bytes = 1});
+  void* const stream = bed.engine().make_stream();
+  HeldStream held(static_cast<cudaStream_t>(stream));
+  const auto first = bed.back_up(8192, stream);
+  const auto second = bed.back_up(8192);
+  ASSERT_TRUE(first.has_value() && second.has_value());
+  std::atomic<bool> woken{false};
+  std::thread waiter([&] { woken = (*second)->wait(std::chrono::seconds(10)); });
+  // Past the time in which a waiter looks by itself; a slower one sees the job done at once.
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  (*second)->cancel();
+  waiter.join();
+  EXPECT_TRUE(woken);
+  for (int i = 0; i < 10'000 && bed.callbacks == 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(bed.callbacks, 1);
+  EXPECT_FALSE((*first)->done()) << "it was held all the time, or this test shows nothing";
+  EXPECT_EQ((*second)->result().error().code, ErrorCode::kClosed);
+  held.release();
+  EXPECT_TRUE((*first)->wait(std::chrono::seconds(10)));
+  EXPECT_TRUE((*first)->result().has_value());
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, CopierConformance, testing::ValuesIn(engines()), engine_name);

@@ -94,8 +94,9 @@ Result<void> Copier::make_lanes() {
                                                                      .slots = options_.slots,
                                                                      .blocks = options_.blocks});
     if (!runner) return std::unexpected(runner.error());
-    (direction == CopyDirection::kBackup ? backups_ : restores_) = std::make_shared<CudaLane>(
-        std::move(*runner), options_.device, options_.callers_bytes, options_.window_bytes);
+    (direction == CopyDirection::kBackup ? backups_ : restores_) =
+        std::make_shared<CudaLane>(queue_of(std::move(*runner)), options_.device,
+                                   options_.callers_bytes, options_.window_bytes);
   }
   return {};
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "base/check.h"
 #include "gpu/cuda_call.h"
@@ -24,7 +25,29 @@ std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 }
 
+class RunnerQueue final : public SliceQueue {
+ public:
+  explicit RunnerQueue(std::unique_ptr<SliceRunner> runner) : runner_(std::move(runner)) {}
+  Result<void> run(const CudaJob& job, std::size_t slice, std::uint64_t ticket) override {
+    return runner_->run(job, slice, ticket);
+  }
+  Result<void> record(cudaEvent_t event) override { return runner_->record(event); }
+  cudaError_t state() const override { return runner_->state(); }
+  void drain() override { runner_->drain(); }
+  const std::shared_ptr<const LaneProgress>& progress() const override {
+    return runner_->progress();
+  }
+  std::uint64_t copy_calls() const override { return runner_->copy_calls(); }
+
+ private:
+  const std::unique_ptr<SliceRunner> runner_;
+};
+
 }  // namespace
+
+std::unique_ptr<SliceQueue> queue_of(std::unique_ptr<SliceRunner> runner) {
+  return std::make_unique<RunnerQueue>(std::move(runner));
+}
 
 void CudaLane::add(std::shared_ptr<CudaJob> job) {
   const DeviceScope scope(device_);
@@ -41,15 +64,26 @@ std::uint64_t CudaLane::service(std::vector<std::shared_ptr<CudaJob>>& done) {
   retire();
   submit_within(window_bytes_);
   look_for_trouble();
-  while (!jobs_.empty() && jobs_.front()->done()) {
-    done.push_back(std::move(jobs_.front()));
-    jobs_.pop_front();
-    if (first_open_ > 0) --first_open_;
-  }
+  take_done(done);
   if (jobs_.empty()) return kMostPauseNs;
   const std::uint64_t expected = bytes_on_their_way_ / kBytesPerNs;
   const std::uint64_t passed = now_ns() - moved_ns_;
   return std::clamp(expected > passed ? (expected - passed) / 2 : 0, kLeastPauseNs, kMostPauseNs);
+}
+
+void CudaLane::take_done(std::vector<std::shared_ptr<CudaJob>>& done) {
+  const bool all = std::exchange(cancelled_, false);
+  for (std::size_t i = 0; i < jobs_.size();) {
+    if (jobs_[i]->done()) {
+      done.push_back(std::move(jobs_[i]));
+      jobs_.erase(jobs_.begin() + static_cast<std::ptrdiff_t>(i));
+      if (i < first_open_) --first_open_;
+    } else if (all) {
+      ++i;
+    } else {
+      return;  // slices end in their order
+    }
+  }
 }
 
 bool CudaLane::idle() const {
@@ -140,6 +174,7 @@ void CudaLane::cancel(CudaJob& job) {
   const std::lock_guard lock(mutex_);
   if (job.submitted_all()) return;
   job.close(Error{ErrorCode::kClosed, "copy job: cancelled"});
+  cancelled_ = true;
 }
 
 Result<void> CudaLane::submit_range(CudaJob& job, std::size_t range) {

@@ -17,6 +17,19 @@
 
 namespace orlop::gpu {
 
+// The device as a lane uses it (SliceRunner, cuda_slices.h); a test has one of its own.
+class SliceQueue {
+ public:
+  virtual ~SliceQueue() = default;
+  virtual Result<void> run(const CudaJob& job, std::size_t slice, std::uint64_t ticket) = 0;
+  virtual Result<void> record(cudaEvent_t event) = 0;
+  virtual cudaError_t state() const = 0;
+  virtual void drain() = 0;
+  virtual const std::shared_ptr<const LaneProgress>& progress() const = 0;
+  virtual std::uint64_t copy_calls() const = 0;
+};
+std::unique_ptr<SliceQueue> queue_of(std::unique_ptr<SliceRunner> runner);
+
 class CudaLane final : public JobLane {
  public:
   struct Counts {
@@ -25,7 +38,7 @@ class CudaLane final : public JobLane {
   };
 
   // callers_bytes, window_bytes: CudaCopierOptions.
-  CudaLane(std::unique_ptr<SliceRunner> runner, int device, std::uint64_t callers_bytes,
+  CudaLane(std::unique_ptr<SliceQueue> runner, int device, std::uint64_t callers_bytes,
            std::uint64_t window_bytes)
       : runner_(std::move(runner)),
         device_(device),
@@ -34,8 +47,9 @@ class CudaLane final : public JobLane {
 
   // Queues the job and submits what is the caller's.
   void add(std::shared_ptr<CudaJob> job);
-  // Submits what the window takes now; moves jobs that are done to `done`, oldest first.
-  // Nanoseconds until it is worth looking again.
+  // Submits what the window takes now; moves jobs that are done to `done`, oldest first, each once;
+  // one that was cancelled in the queue does not wait for those before it. Nanoseconds until it is
+  // worth looking again.
   std::uint64_t service(std::vector<std::shared_ptr<CudaJob>>& done);
   bool idle() const;  // no jobs
 
@@ -56,13 +70,16 @@ class CudaLane final : public JobLane {
   void fail_job(CudaJob& job, Error error);
   void look_for_trouble();
 
-  const std::unique_ptr<SliceRunner> runner_;
+  void take_done(std::vector<std::shared_ptr<CudaJob>>& done);
+
+  const std::unique_ptr<SliceQueue> runner_;
   const int device_;
   const std::uint64_t callers_bytes_, window_bytes_;
 
   mutable std::mutex mutex_;
   std::deque<std::shared_ptr<CudaJob>> jobs_;  // not yet seen done
   std::size_t first_open_ = 0;                 // of jobs_: those before are submitted or closed
+  bool cancelled_ = false;                     // since the last look: one behind others may be done
   std::deque<OnItsWay> on_their_way_;
   std::uint64_t bytes_on_their_way_ = 0;
   std::uint64_t last_ticket_ = 0;
