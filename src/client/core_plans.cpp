@@ -17,9 +17,9 @@ Result<std::uint64_t> ClientCore::register_read_copy(ReadState& plan) {
   const Lock lock(mutex_);
   if (copies_.size() >= client::kMaxRegisteredCopies)
     return fail(ErrorCode::kLimit, "copy: too many copies are registered; report the done ones");
-  plan.life.register_copy();
   const std::uint64_t copy = next_copy_++;
-  copies_.emplace(copy, CopyOwner{.read = &plan, .put = nullptr});
+  copies_.emplace(copy, CopyOwner{.read = &plan, .put = nullptr});  // may find no memory
+  plan.life.register_copy();
   return copy;
 }
 

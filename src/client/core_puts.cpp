@@ -285,12 +285,14 @@ Result<std::uint64_t> ClientCore::register_put_copy(const std::shared_ptr<PutPla
     return fail(ErrorCode::kLimit, "copy: too many copies are registered; report the done ones");
   if (plan->attachment == nullptr)
     return fail(ErrorCode::kWrongState, "plan: no key of it has memory; there is nothing to copy");
+  const std::uint64_t copy = next_copy_++;
+  copies_.emplace(copy, CopyOwner{.read = nullptr, .put = plan});  // may find no memory
   protocol::Session& session = plan->attachment->guarded->session;
   // A put of a segment that is gone has nobody to be protected from.
-  if (session.holds(plan->put) && !session.register_copy(plan->put))
+  if (session.holds(plan->put) && !session.register_copy(plan->put)) {
+    copies_.erase(copy);
     return fail(ErrorCode::kWrongState, "plan: is over; register copies before commit or abort");
-  const std::uint64_t copy = next_copy_++;
-  copies_.emplace(copy, CopyOwner{.read = nullptr, .put = plan});
+  }
   return copy;
 }
 

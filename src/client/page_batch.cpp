@@ -163,20 +163,16 @@ Result<PageBatch> PageBatch::of(const ClientCore& core, const gpu::CompiledLayou
 }
 
 Result<void> PageBatch::register_copies(ClientCore& core) {
-  const auto failed = [&](std::size_t i, const Error& error) {
-    take_off_copies(core);
-    return in_item(i, error);
-  };
   for (std::size_t i = 0; i < puts.size(); ++i) {
     if (puts[i].plan->prepared == 0) continue;
     const auto copy = core.register_put_copy(puts[i].plan);
-    if (!copy) return failed(i, copy.error());
+    if (!copy) return in_item(i, copy.error());
     puts[i].copy = *copy;
   }
   for (std::size_t i = 0; i < reads.size(); ++i) {
     if (reads[i].plan == nullptr) continue;
     const auto copy = core.register_read_copy(*reads[i].plan);
-    if (!copy) return failed(i, copy.error());
+    if (!copy) return in_item(i, copy.error());
     reads[i].copy = *copy;
   }
   return {};

@@ -46,11 +46,26 @@ struct PageBatch {
   static Result<PageBatch> of(const detail::ClientCore& core, const gpu::CompiledLayout& layout,
                               std::span<const RestoreItem> items);
 
-  // All or none.
+  // Through RegisteredCopies: an error or an exception leaves some of them.
   Result<void> register_copies(detail::ClientCore& core);
   void take_off_copies(detail::ClientCore& core);  // they never began
   // Segments that the values lie in; usually one.
   std::vector<std::shared_ptr<Attachment>> attachments() const;
+};
+
+// The copies of a batch while its call may still fail, by an error or an exception: at the end of
+// the scope those that nobody has taken over (by moving the batch away) are taken off.
+class RegisteredCopies {
+ public:
+  RegisteredCopies(PageBatch& batch, detail::ClientCore& core) : batch_(batch), core_(core) {}
+  ~RegisteredCopies() { batch_.take_off_copies(core_); }
+  RegisteredCopies(const RegisteredCopies&) = delete;
+  RegisteredCopies& operator=(const RegisteredCopies&) = delete;
+  Result<void> add_all() { return batch_.register_copies(core_); }
+
+ private:
+  PageBatch& batch_;
+  detail::ClientCore& core_;
 };
 
 }  // namespace orlop::client

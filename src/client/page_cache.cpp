@@ -194,18 +194,14 @@ Result<void> PageCacheState::submit(const std::shared_ptr<PageJob>& job, PageBat
     if (!memory) return std::unexpected(memory.error());
     batch.memories.push_back(std::move(*memory));
   }
-  if (auto registered = batch.register_copies(*core_); !registered) return registered;
   const std::vector<std::byte*> values = std::move(batch.values);
   const std::vector<std::vector<std::int64_t>> pages = std::move(batch.pages);
   const std::vector<std::span<const std::int64_t>> lists(pages.begin(), pages.end());
   request.values = values;
   request.pages = lists;
-  gpu::PageCopier& copier = engines_->copier();
-  if (auto started = job->start(batch, request, copier); !started) {
-    batch.take_off_copies(*core_);
-    return started;
-  }
-  return {};
+  client::RegisteredCopies copies(batch, *core_);
+  if (auto added = copies.add_all(); !added) return added;
+  return job->start(batch, request, engines_->copier());
 }
 
 std::shared_ptr<UsableMemory> PageCacheState::known_memory(const Attachment& attachment) {
@@ -241,8 +237,7 @@ void PageCacheState::memory_gone() {
   memories_.erase(first, memories_.end());
 }
 
-Result<void> PageCacheState::enter(const std::shared_ptr<PageJob>& job,
-                                   gpu::CopyDirection direction) {
+Result<void> PageCacheState::enter(const std::shared_ptr<PageJob>& job) {
   const Lock lock(mutex_);
   if (closed_) return closed_client();
   if (running_.size() >= client::kMaxPageJobs) {
@@ -262,8 +257,12 @@ Result<void> PageCacheState::enter(const std::shared_ptr<PageJob>& job,
     }
   }
   running_.emplace(job.get(), job);
-  ++(direction == gpu::CopyDirection::kBackup ? stats_.backups : stats_.restores);
   return {};
+}
+
+void PageCacheState::count_begun(gpu::CopyDirection direction) {
+  const Lock lock(mutex_);
+  ++(direction == gpu::CopyDirection::kBackup ? stats_.backups : stats_.restores);
 }
 
 void PageCacheState::over(const PageJob& job) {

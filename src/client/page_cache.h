@@ -74,7 +74,8 @@ class PageCacheState final : public client::MemoryUser,
   const gpu::CompiledLayout& layout() const { return layout_; }
   std::shared_ptr<client::CompletionQueue> completions() const { return completions_; }
   // A place among the running jobs, and the thread that ends them. kClosed, kLimit, kSystem.
-  Result<void> enter(const std::shared_ptr<PageJob>& job, gpu::CopyDirection direction);
+  Result<void> enter(const std::shared_ptr<PageJob>& job);
+  void count_begun(gpu::CopyDirection direction);
   void over(const PageJob& job);
   void count(const PageCacheStats& ended);  // added; of a job that ends
 

@@ -17,26 +17,50 @@ namespace orlop::detail {
 PageJob::PageJob(std::shared_ptr<PageCacheState> cache)
     : core_(cache->core()), cache_(std::move(cache)) {}
 
+namespace {
+
+// A place among the running jobs while the start may still fail, by an error or an exception.
+class Place {
+ public:
+  Place(PageCacheState& cache, const PageJob& job) : cache_(cache), job_(job) {}
+  ~Place() {
+    if (!begun_) cache_.over(job_);
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  void begun() { begun_ = true; }
+
+ private:
+  PageCacheState& cache_;
+  const PageJob& job_;
+  bool begun_ = false;
+};
+
+}  // namespace
+
 Result<void> PageJob::start(client::PageBatch& batch, const gpu::CopyRequest& request,
                             gpu::PageCopier& copier) {
   range_count_ = std::max<std::size_t>(request.ranges.size(), 1);
   // Entered and submitted under the lock: who finds this job among the running ones and locks it
   // finds it started.
   Lock lock(mutex_);
-  if (auto entered = cache_->enter(shared_from_this(), request.direction); !entered) return entered;
+  const std::shared_ptr<PageCacheState> cache = cache_;  // end() lets go of it
+  if (auto entered = cache->enter(shared_from_this()); !entered) return entered;
+  Place place(*cache, *this);
   if (request.values.empty()) {
     batch_ = std::move(batch);
     lock.unlock();
     end({}, {}, std::vector<bool>(range_count_, true));
+    place.begun();
+    cache->count_begun(request.direction);
     return {};
   }
-  auto on_done = [queue = cache_->completions(), self = weak_from_this()](
+  auto on_done = [queue = cache->completions(), self = weak_from_this()](
                      gpu::CopyJob& /*job*/) mutable { queue->push(std::move(self)); };
   auto submitted = copier.submit(request, std::move(on_done));
-  if (!submitted) {
-    cache_->over(*this);
-    return std::unexpected(submitted.error());
-  }
+  if (!submitted) return std::unexpected(submitted.error());
+  place.begun();
+  cache->count_begun(request.direction);
   copy_ = std::move(*submitted);
   batch_ = std::move(batch);
   return {};

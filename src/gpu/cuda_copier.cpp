@@ -136,7 +136,14 @@ Result<std::shared_ptr<CopyJob>> Copier::submit(const CopyRequest& request, OnCo
     ++jobs_;
     ++stats_.jobs[static_cast<std::size_t>(engine)];
   }
-  to.add(job);
+  try {
+    to.add(job);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    --jobs_;
+    --stats_.jobs[static_cast<std::size_t>(engine)];
+    throw;
+  }
   work_.notify_one();
   return job;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -124,29 +125,43 @@ void CudaLane::submit_next() {
     ++first_open_;
     return;
   }
-  const std::size_t index = job.submitted;
   const std::uint64_t ticket = last_ticket_ + 1;
-  if (index == 0) job.first_ticket.store(ticket, std::memory_order_release);
+  if (job.submitted == 0) job.first_ticket.store(ticket, std::memory_order_release);
   last_ticket_ = ticket;  // also of a slice that fails: part of it may raise the word
-  Result<void> done = runner_->run(job, index, ticket);
-  if (done) {
-    ++job.submitted;
-    ++counts_.slices;
-    const std::uint64_t bytes = job.parts.slices[index].bytes();
-    counts_.bytes += bytes;
-    on_their_way_.push_back({ticket, bytes});
-    bytes_on_their_way_ += bytes;
-    for (std::size_t range = 0; range < job.parts.range_ends.size() && done; ++range) {
-      if (job.parts.range_ends[range] == job.submitted) {
-        done = runner_->record(job.parts.range_events[range].get());
-      }
-    }
+  if (Result<void> done = submit_slice(job, ticket); !done) {
+    fail_job(job, std::move(done.error()));
+    forget(ticket);
   }
-  if (!done) fail_job(job, std::move(done.error()));
   if (job.submitted_all()) {
     job.close(std::nullopt);
     ++first_open_;
   }
+}
+
+// An exception must not pass: the job is in the lane, and part of the slice may be on its way.
+Result<void> CudaLane::submit_slice(CudaJob& job, std::uint64_t ticket) try {
+  const std::size_t index = job.submitted;
+  const std::uint64_t bytes = job.parts.slices[index].bytes();
+  on_their_way_.push_back({ticket, bytes});
+  bytes_on_their_way_ += bytes;
+  if (Result<void> done = runner_->run(job, index, ticket); !done) return done;
+  ++job.submitted;
+  ++counts_.slices;
+  counts_.bytes += bytes;
+  for (std::size_t range = 0; range < job.parts.range_ends.size(); ++range) {
+    if (job.parts.range_ends[range] != job.submitted) continue;
+    Result<void> recorded = runner_->record(job.parts.range_events[range].get());
+    if (!recorded) return recorded;
+  }
+  return {};
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::kNoMemory, "no memory left");  // as short as to need none
+}
+
+void CudaLane::forget(std::uint64_t ticket) {
+  if (on_their_way_.empty() || on_their_way_.back().ticket != ticket) return;
+  bytes_on_their_way_ -= on_their_way_.back().bytes;
+  on_their_way_.pop_back();
 }
 
 void CudaLane::fail_job(CudaJob& job, Error error) {

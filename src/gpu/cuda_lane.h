@@ -45,7 +45,7 @@ class CudaLane final : public JobLane {
         callers_bytes_(std::min(callers_bytes, window_bytes)),
         window_bytes_(window_bytes) {}
 
-  // Queues the job and submits what is the caller's.
+  // Queues the job and submits what is the caller's. Throws (no memory) before anything is queued.
   void add(std::shared_ptr<CudaJob> job);
   // Submits what the window takes now; moves jobs that are done to `done`, oldest first, each once;
   // one that was cancelled in the queue does not wait for those before it. Nanoseconds until it is
@@ -67,6 +67,8 @@ class CudaLane final : public JobLane {
   void retire();                                 // slices that are complete
   void submit_within(std::uint64_t most_bytes);  // on their way
   void submit_next();                            // one slice of the first job that has one left
+  Result<void> submit_slice(CudaJob& job, std::uint64_t ticket);
+  void forget(std::uint64_t ticket);  // of a slice that failed: nothing will tell its end
   void fail_job(CudaJob& job, Error error);
   void look_for_trouble();
 

@@ -6,16 +6,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "gpu/failing_allocations.h"
+
 namespace orlop::gpu {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 constexpr std::uint64_t kSliceBytes = 1000;
 
@@ -27,6 +31,7 @@ class Device final : public SliceQueue {
  public:
   Result<void> run(const CudaJob& job, std::size_t slice, std::uint64_t ticket) override {
     if (&job == fails_at) return fail(ErrorCode::kSystem, "cudaMemcpyAsync: broken (1)");
+    if (allocates) static_cast<void>(std::make_unique<std::array<std::byte, 64>>());
     submitted.emplace_back(&job, slice);
     last = ticket;
     return {};
@@ -47,6 +52,7 @@ class Device final : public SliceQueue {
   std::uint64_t last = 0;
   int recorded = 0;
   const CudaJob* fails_at = nullptr;
+  bool allocates = false;
 
  private:
   Words words_;
@@ -55,7 +61,7 @@ class Device final : public SliceQueue {
       std::make_shared<const LaneProgress>(PinnedMemory(words_.bytes));
 };
 
-class CudaLaneTest : public testing::Test {
+class CudaLaneTest : public ::testing::Test {
  protected:
   static constexpr std::uint64_t kCallers = 2 * kSliceBytes, kWindow = 4 * kSliceBytes;
 
@@ -185,6 +191,53 @@ TEST_F(CudaLaneTest, Range_that_a_stream_waits_for_is_submitted_beyond_the_windo
   second->cancel();
   EXPECT_EQ(lane_->submit_range(*second, 5).error().code, ErrorCode::kWrongState);
   EXPECT_TRUE(lane_->submit_range(*second, 4).has_value()) << "that one is on its way";
+}
+
+// Wherever memory runs out: the job is not in the lane and the device knows nothing of it, or it
+// is and ends; jobs before and after it go on.
+TEST_F(CudaLaneTest, Memory_that_runs_out_ends_the_job_or_never_begins_it) {
+  const auto before = add(1);
+  bool ended_by_it = false, never_began = false, succeeded = false;
+  for (std::uint64_t good = 0; !succeeded; ++good) {
+    auto job = job_of(3);
+    device_->allocates = true;
+    try {
+      const testing::FailingAllocation fails(good);
+      lane_->add(job);
+    } catch (const std::bad_alloc&) {
+      never_began = true;
+      for (const auto& [submitted, slice] : device_->submitted) ASSERT_NE(submitted, job.get());
+      continue;
+    }
+    device_->allocates = false;
+    device_->complete(device_->last);
+    for (int i = 0; i < 5 && !job->done(); ++i) {
+      told();
+      device_->complete(device_->last);
+    }
+    ASSERT_TRUE(job->done());
+    succeeded = job->result().has_value();
+    if (succeeded) continue;
+    ended_by_it = true;
+    EXPECT_EQ(job->result().error().code, ErrorCode::kNoMemory);
+    told();
+  }
+  EXPECT_TRUE(ended_by_it);
+  EXPECT_TRUE(before->result().has_value());
+  told();
+  EXPECT_TRUE(lane_->idle());
+  // The queue of jobs takes memory for many at once; this many need some more.
+  std::vector<std::shared_ptr<CudaJob>> many;
+  for (int i = 0; i < 200 && !never_began; ++i) {
+    many.push_back(job_of(1));
+    try {
+      const testing::FailingAllocation fails(0);
+      lane_->add(many.back());
+    } catch (const std::bad_alloc&) {
+      never_began = true;
+    }
+  }
+  EXPECT_TRUE(never_began);
 }
 
 }  // namespace

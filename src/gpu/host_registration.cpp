@@ -90,7 +90,8 @@ struct Registry {
   }
   void erase(std::span<std::byte> memory) {
     const std::lock_guard lock(mutex);
-    entries.erase(find(memory));
+    // There is none if memory for the entry was lacking.
+    if (const auto entry = find(memory); entry != entries.end()) entries.erase(entry);
     changed.notify_all();
   }
 };
