@@ -9,6 +9,11 @@ namespace orlop::gpu {
 
 Result<std::vector<CompiledLayout::Strip>> check_request(const CopyRequest& request) {
   if (request.layout == nullptr) return fail(ErrorCode::kInvalidArgument, "copy: no layout");
+  if (request.values.size() > kMostValuesOfCopy) {
+    return fail(ErrorCode::kLimit,
+                "copy: " + std::to_string(request.values.size()) + " values at once, at most " +
+                    std::to_string(kMostValuesOfCopy) + " go into one job; split it");
+  }
   for (std::size_t i = 0; i < request.values.size(); ++i) {
     if (request.values[i] == nullptr) {
       return fail(ErrorCode::kInvalidArgument,
