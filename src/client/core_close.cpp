@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "client/block_signals.h"
+#include "base/block_signals.h"
 #include "client/client_core.h"
 #include "client/interruption.h"
 #include "client/limits.h"
@@ -61,7 +61,7 @@ std::shared_ptr<ClientCore> ClientCore::start(ClientOptions options) {
   core->stop_bell_ = std::move(*stop);
   if (const auto& engine = environment_copy_engine(); !engine) return cannot(engine.error());
   try {
-    const client::BlockSignals blocked;
+    const BlockSignals blocked;
     core->thread_ = std::thread([raw = core.get()] {
       ::pthread_setname_np(::pthread_self(), "orlop-client");
       raw->run();

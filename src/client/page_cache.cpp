@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/page_cache.h"
 
-#include <pthread.h>
-
 #include <algorithm>
-#include <system_error>
 #include <utility>
 
 #include "client/access.h"
-#include "client/block_signals.h"
 #include "client/limits.h"
 #include "client/page_ranges.h"
 #include "client/readable_memory.h"
+#include "gpu/copier_thread.h"
 #include "platform/clock.h"
 
 namespace orlop::client {
@@ -245,16 +242,9 @@ Result<void> PageCacheState::enter(const std::shared_ptr<PageJob>& job) {
                                        " jobs run at once; wait for some");
   }
   if (!thread_.joinable()) {
-    try {
-      const client::BlockSignals blocked;
-      thread_ = std::thread([this] {
-        ::pthread_setname_np(::pthread_self(), "orlop-copied");
-        run();
-      });
-    } catch (const std::system_error& error) {
-      return fail(ErrorCode::kSystem, std::string("starting the completion thread failed: ") +
-                                          error.what() + "; raise the limit of threads");
-    }
+    auto started = gpu::start_copier_thread("orlop-copied", [this] { run(); });
+    if (!started) return std::unexpected(started.error());
+    thread_ = std::move(*started);
   }
   running_.emplace(job.get(), job);
   return {};

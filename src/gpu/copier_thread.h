@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Internal to room gpu: threads of the copiers.
+// Threads of the copiers and of who waits for them (PageCache).
 #pragma once
 
 #include <functional>

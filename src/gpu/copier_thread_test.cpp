@@ -5,7 +5,10 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <new>
 #include <string>
+
+#include "gpu/failing_allocations.h"
 
 namespace orlop::gpu {
 namespace {
@@ -27,6 +30,20 @@ TEST(CopierThread, Is_born_with_signals_blocked_and_leaves_those_of_its_maker) {
   thread->join();
   EXPECT_TRUE(term);
   EXPECT_TRUE(user);
+  EXPECT_FALSE(is_blocked(SIGTERM));
+}
+
+// The caller goes on without the thread, but not without its signals.
+TEST(CopierThread, That_finds_no_memory_leaves_the_signals_of_its_maker) {
+  bool failed = false;
+  try {
+    const testing::FailingAllocation fails(0);
+    auto thread = start_copier_thread("orlop-test", [] {});
+    if (thread) thread->join();
+  } catch (const std::bad_alloc&) {
+    failed = true;
+  }
+  EXPECT_TRUE(failed);
   EXPECT_FALSE(is_blocked(SIGTERM));
 }
 

@@ -12,6 +12,7 @@
 #include <climits>
 #include <set>
 
+#include "base/block_signals.h"
 #include "platform/process.h"
 #include "platform/system_error.h"
 
@@ -147,15 +148,9 @@ Result<void> await_exec(int status_pipe, pid_t pid, const SpawnRequest& request)
 
 pid_t fork_without_signals(const SpawnRequest& request, Prepared& prepared, int status_pipe) {
   // No handler of ours may run in the child before exec.
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockSignals blocked;
   const pid_t pid = ::fork();
   if (pid == 0) become(request, prepared, status_pipe);
-  const int saved = errno;
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  errno = saved;
   return pid;
 }
 
