@@ -75,6 +75,22 @@ Result<KvPart> read_part(const orlop_kv_part& given, std::size_t i) {
                 .row_bytes = given.row_bytes};
 }
 
+// What backups and restores have in common: a plan and its lists.
+template <class Item, class Given>
+Result<std::vector<Item>> items_of(const Given* given, std::size_t count) {
+  if (auto checked = check_entries("items", given, count, kMostItems); !checked)
+    return std::unexpected(checked.error());
+  std::vector<Item> items;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (auto checked = check_handle(at("items", i) + ".plan", given[i].plan); !checked)
+      return std::unexpected(checked.error());
+    auto lists = read_lists(at("items", i) + ".lists", given[i].lists, given[i].list_count);
+    if (!lists) return std::unexpected(lists.error());
+    items.push_back({.plan = &*given[i].plan->object, .pages = std::move(*lists)});
+  }
+  return items;
+}
+
 }  // namespace
 
 Result<KvLayout> read_layout(const orlop_kv_layout* given) {
@@ -154,30 +170,12 @@ Result<RestoreOptions> read_options(const orlop_restore_options* given) {
 }
 
 Result<std::vector<BackupItem>> read_items(const orlop_backup_item* given, std::size_t count) {
-  if (auto checked = check_entries("items", given, count, kMostItems); !checked)
-    return std::unexpected(checked.error());
-  std::vector<BackupItem> items;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (auto checked = check_handle(at("items", i) + ".plan", given[i].plan); !checked)
-      return std::unexpected(checked.error());
-    auto lists = read_lists(at("items", i) + ".lists", given[i].lists, given[i].list_count);
-    if (!lists) return std::unexpected(lists.error());
-    items.push_back({&*given[i].plan->object, std::move(*lists)});
-  }
-  return items;
+  return items_of<BackupItem>(given, count);
 }
 
 Result<std::vector<RestoreItem>> read_items(const orlop_restore_item* given, std::size_t count) {
-  if (auto checked = check_entries("items", given, count, kMostItems); !checked)
-    return std::unexpected(checked.error());
-  std::vector<RestoreItem> items;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (auto checked = check_handle(at("items", i) + ".plan", given[i].plan); !checked)
-      return std::unexpected(checked.error());
-    auto lists = read_lists(at("items", i) + ".lists", given[i].lists, given[i].list_count);
-    if (!lists) return std::unexpected(lists.error());
-    items.push_back({&*given[i].plan->object, std::move(*lists), given[i].rank});
-  }
+  auto items = items_of<RestoreItem>(given, count);
+  for (std::size_t i = 0; items && i < count; ++i) (*items)[i].rank = given[i].rank;
   return items;
 }
 
