@@ -36,6 +36,18 @@ TEST_F(CPrograms, Example_puts_and_gets) {
   expect_example_output(run(EXAMPLE_C), "exists");  // of another process
 }
 
+TEST_F(CPrograms, Pages_example_backs_up_and_restores) {
+  for (const char* outcome : {"stored", "exists"}) {  // the second time of another process
+    const Said said = run(PAGES_EXAMPLE_C);
+    EXPECT_EQ(said.status, 0) << said.text;
+    for (const std::string& words :
+         {std::string("a value has 32768 bytes"), std::string("engine host"),
+          std::string("backup  page 17: ") + outcome, std::string("restore layer 1 is here"),
+          std::string("restored 4 of 4 pages")})
+      EXPECT_THAT(said.text, HasSubstr(words));
+  }
+}
+
 TEST_F(CPrograms, Cpp_example_puts_and_gets) {
   const Said said = run(EXAMPLE_CPP);
   EXPECT_EQ(said.status, 0) << said.text;
@@ -72,18 +84,20 @@ TEST(CExample, Names_what_is_wrong_without_a_node) {
   EXPECT_THAT(said.text, HasSubstr(socket));
 }
 
-// The header and the example are C99 for whoever compiles them.
+// The header and the examples are C99 for whoever compiles them.
 class CCompilers : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(CCompilers, Take_the_example_without_a_warning) {
+TEST_P(CCompilers, Take_the_examples_without_a_warning) {
   const std::string compiler = GetParam();
   if (shell("command -v " + compiler).status != 0) GTEST_SKIP() << compiler << " is not installed";
   const TemporaryFolder folder;
-  const Said said = shell(compiler +
-                          " -std=c99 -Wall -Wextra -pedantic -Werror -I" ORLOP_SOURCE_DIR
-                          "/include -c " ORLOP_SOURCE_DIR "/examples/c/orlop_example.c -o " +
-                          folder.path() + "/example.o");
-  EXPECT_EQ(said.status, 0) << said.text;
+  for (const std::string example : {"orlop_example.c", "orlop_pages_example.c"}) {
+    const Said said = shell(compiler +
+                            " -std=c99 -Wall -Wextra -pedantic -Werror -I" ORLOP_SOURCE_DIR
+                            "/include -c " ORLOP_SOURCE_DIR "/examples/c/" +
+                            example + " -o " + folder.path() + "/example.o");
+    EXPECT_EQ(said.status, 0) << said.text;
+  }
   // And as the first header of a C++ program.
   const std::string cpp = compiler == "gcc" ? "g++" : "clang++-19";
   const Said included = shell("echo '#include <orlop/orlop.h>' | " + cpp +
