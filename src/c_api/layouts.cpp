@@ -136,9 +136,9 @@ Result<PageCacheOptions> read_options(const orlop_page_cache_options* given) {
     return fail(ErrorCode::kInvalidArgument,
                 "engine: is " + std::to_string(read->engine) + ", which is no orlop_engine");
   }
-  if ((read->flags & ~ORLOP_PAGE_CACHE_DEVICE) != 0) {
+  if (const std::uint32_t unknown = read->flags & ~ORLOP_PAGE_CACHE_DEVICE; unknown != 0) {
     return fail(ErrorCode::kInvalidArgument,
-                "flags: has bits that this library does not know: " + std::to_string(read->flags));
+                "flags: has bits that this library does not know: " + std::to_string(unknown));
   }
   options.engine = static_cast<CopyEngineChoice>(read->engine);
   if ((read->flags & ORLOP_PAGE_CACHE_DEVICE) != 0) {

@@ -31,6 +31,7 @@ constexpr Family kFamilies[] = {
     {"Absence", absence_rows},
 #ifdef ORLOP_THROUGH_C
     {"C_calls", c_rows},
+    {"C_page_caches", c_page_rows},
 #endif
 };
 

@@ -76,6 +76,8 @@ Rows absence_rows();
 // Through the C API only, together with the rows above that call the client.
 Rows c_rows();
 Rows c_handle_rows();
+Rows c_page_rows();
+Rows c_page_job_rows();
 
 // The error of any result; success when it has none.
 template <class T>
