@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The wall between an adapter and its engine: nothing raised here arrives there."""
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from orlop.engine.counters import Counters
@@ -39,3 +40,15 @@ class Guard:
             return otherwise()
         finally:
             self._counters.add("hook_seconds", time.perf_counter() - begun)
+
+
+@contextlib.contextmanager
+def not_counted(counters: Counters) -> Iterator[None]:
+    """A wait inside a hook for which the engine has nothing else to do is no part of what the adapter costs it.
+
+    counters: those of the hook's guard, which adds this time when the hook returns: a sum never shrinks."""
+    begun = time.perf_counter()
+    try:
+        yield
+    finally:
+        counters.add("hook_seconds", begun - time.perf_counter())

@@ -23,7 +23,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import (
 
 import orlop
 from orlop.engine.counters import Counters
-from orlop.engine.guard import Guard
+from orlop.engine.guard import Guard, not_counted
 from orlop.engine.keys import CHAIN
 from orlop.engine.options import Options, parse_options
 from orlop.vllm import events, identity
@@ -200,9 +200,12 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
         return tokens, tokens > 0 and self._options.load_mode == "async"
 
     def _begin_load(self, order: LoadOrder, revision: str) -> bool:
+        worker = self._worker_beside()
+        return worker is not None and worker.begin(order, revision)
+
+    def _worker_beside(self) -> WorkerSide | None:
         beside = [one._worker for one in _WORKERS if one._worker is not None and one._is_beside(self)]
-        # Of two nobody knows which one is this one's.
-        return len(beside) == 1 and beside[0].begin(order, revision)
+        return beside[0] if len(beside) == 1 else None  # of two nobody knows which one is this one's
 
     def _is_beside(self, scheduler: "OrlopConnector") -> bool:
         parallel = self._vllm_config.parallel_config
@@ -223,11 +226,27 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
                                side.orders_in_doubt)
 
     def update_connector_output(self, connector_output: Any) -> None:
+        self._guard.run("announced", lambda: self._judge(connector_output),
+                        lambda: _strike_announced(connector_output))
         if (side := self._scheduler) is not None:
             if self._family is not None and not self._family.told:
                 self._guard.run("handshake", lambda: self._hear(connector_output), lambda: None)
             self._guard.run("update_connector_output", lambda: side.reported(connector_output),
                             lambda: side.reported_in_doubt(connector_output))
+
+    def _judge(self, output: Any) -> None:
+        """The engine is about to believe what the step announced: leaves only what has come true."""
+        report = output.kv_connector_worker_meta
+        if not isinstance(report, StepReport) or report.announced is None:
+            return
+        side, worker, end = self._scheduler, self._worker_beside(), None
+        if side is not None and worker is not None:
+            with not_counted(self._counters):
+                end = worker.success(report.announced, wait=side.engine_waits())
+        if end is None:
+            _strike_announced(output)
+        else:
+            report.ends[end.request] = end.pages, end.reason
 
     def request_finished(self, request: Any,
                          block_ids: list[int]) -> tuple[bool, dict[str, Any] | None]:
@@ -305,7 +324,7 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
         if self._told_with_step or (told := self.get_handshake_metadata()) is None:
             return report
         self._told_with_step = True
-        return StepReport(report.ends if report is not None else {}, [told])
+        return dataclasses.replace(report or StepReport({}), told=[told])
 
     def _orders(self) -> StepOrders | None:
         orders = self._connector_metadata
@@ -348,6 +367,12 @@ def _with_role(options: Options, transfer: Any) -> Options:
     if loads and saves:
         return options
     return dataclasses.replace(options, mode="load_only" if loads else "save_only")
+
+
+def _strike_announced(output: Any) -> None:
+    report = output.kv_connector_worker_meta
+    if isinstance(report, StepReport) and output.finished_recving:
+        output.finished_recving.discard(report.announced)
 
 
 def _failures_are_known_in_time(config: Any) -> bool:

@@ -180,12 +180,29 @@ class Loader:
             self._own = load
         return True
 
+    def own(self) -> str | None:
+        """The request whose load began with begin() and is still the engine's thread's."""
+        return None if self._own is None else self._own.order.request
+
+    def success_of_own(self, seconds: float) -> LoadEnd | None:
+        """The own load's end, if all of it is right by then: it is told to nobody else. Another end is among
+        those to be taken."""
+        if (own := self._take_own()) is None:
+            return None
+        end = self._go_on(own, time.monotonic() + seconds)
+        if end is not None and end.pages == own.order.pages:
+            self._leave(own)
+            return end
+        self._leave(own, end)
+        if end is None:
+            self._own = own
+        return None
+
     def now(self, order: LoadOrder, revision: str) -> LoadEnd:
         """On the caller's thread, without waiting for others."""
         load = self._new(order, revision)
         end = self._go_on(load, math.inf)
-        with self._change:
-            self._running.discard(load)
+        self._leave(load)
         return end or load.ended(Reason.EXCEPTION)
 
     def take(self) -> list[LoadEnd]:
@@ -201,9 +218,8 @@ class Loader:
                 self._change.wait_for(
                     lambda: self._ended or not (self._waiting or self._running), seconds)
                 return
-            own, self._own = self._own, None
-            self._running.add(own)
-        if not self._ends(own, time.monotonic() + seconds):
+        own = self._take_own()
+        if own is not None and not self._ends(own, time.monotonic() + seconds):
             self._own = own
 
     def hand_over(self) -> None:
@@ -248,12 +264,23 @@ class Loader:
     def _ends(self, load: Load, until: float) -> bool:
         """Whether it has by then, and is among those to be taken."""
         end = self._go_on(load, until)
+        self._leave(load, end)
+        return end is not None
+
+    def _take_own(self) -> Load | None:
+        with self._change:  # in one: it counts all the time
+            own, self._own = self._own, None
+            if own is not None:
+                self._running.add(own)
+        return own
+
+    def _leave(self, load: Load, told: LoadEnd | None = None) -> None:
+        """Nobody goes on with it at the moment. told: its end, for those who take."""
         with self._change:
             self._running.discard(load)
-            if end is not None:
-                self._ended.append(end)
+            if told is not None:
+                self._ended.append(told)
             self._change.notify_all()
-        return end is not None
 
     def _go_on(self, load: Load, until: float) -> LoadEnd | None:
         with self._change:

@@ -57,7 +57,7 @@ class StepOrders(KVConnectorMetadata):  # type: ignore[misc]
     saves: list[SaveOrder] = dataclasses.field(default_factory=list)
     #: blocks that this step may write from their beginning; None: it is not known, so any of them
     overwritten: list[int] | None = dataclasses.field(default_factory=list)
-    idle: bool = False  #: the step computes nothing, only loads are waited for
+    idle: bool = False  #: neither this step nor one before it computes: only loads are waited for
     revision: str = ""  #: of the namespaces that loads and saves of this step are in
 
 
@@ -79,13 +79,15 @@ class StepReport(KVConnectorWorkerMetadata):  # type: ignore[misc]
     #: request -> (pages that are right on all ranks that reported, reason of the one with fewest)
     ends: dict[str, tuple[int, Reason]]
     told: "list[RankTold]" = dataclasses.field(default_factory=list)  #: in a rank's first report
+    #: a request that this step names as loaded although it is not yet: see WorkerSide.take_ends()
+    announced: str | None = None
 
     def aggregate(self, other: KVConnectorWorkerMetadata) -> "StepReport":
         assert isinstance(other, StepReport)
         ends = dict(self.ends)
         for request, end in other.ends.items():
             ends[request] = min(end, ends.get(request, end), key=lambda one: one[0])
-        return StepReport(ends, self.told + other.told)
+        return StepReport(ends, self.told + other.told, self.announced or other.announced)
 
 
 @dataclasses.dataclass

@@ -49,4 +49,5 @@ class OrlopPromMetrics(KVConnectorPromMetrics):  # type: ignore[misc]
         for key, value in transfer_stats_data.items():
             name, reason = split(key)
             labels = [*self.per_engine_labelvalues[engine_idx], reason]
-            self._counts[name].labels(*labels).inc(value)
+            if value > 0:  # prometheus_client raises at others, which would end the server
+                self._counts[name].labels(*labels).inc(value)

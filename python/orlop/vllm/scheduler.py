@@ -53,6 +53,7 @@ class RequestState:
         self.blocks: list[list[int]] = [[] for _ in range(groups)]
         #: per group the blocks from the first that were ordered to be saved, or are stored
         self.saved = [0] * groups
+        self.running = False  # a step computed for it, since its last load
         self.loaded = 0  # blocks from the first that a load has just brought: they are stored
         self.complete_at = 0  # with fewer tokens computed no step completes another block
         self.local = 0  # tokens of the engine's own hit at the last look-up
@@ -167,6 +168,8 @@ class SchedulerSide:
         if tokens == 0:
             return
         order, pages = self._order(request.request_id, state, tables, tokens)
+        if state is not None:
+            state.running = False  # it may be one that was preempted
         loading = self._loading[order.request] = Loading(order)
         self._orders.append(order)
         offer = state.offer if state is not None else None
@@ -180,7 +183,7 @@ class SchedulerSide:
         self._offered.pop(order.request, None)
         for pin, length in zip(offer.pins, pages, strict=True):
             loading.plans.append(self._client.get_transfer(pin.handle, length))
-        if len(self._requests) == 1:  # nobody waits for the step
+        if self.engine_waits():
             order.begun = self.begin_load(order, self._family.revision)
 
     def _order(self, request: str, state: RequestState | None, tables: _Tables,
@@ -206,6 +209,10 @@ class SchedulerSide:
             if offer is not None:
                 order.keys = offer.pins[0].keys[:pages]
         return order, [len(order.keys)]
+
+    def engine_waits(self) -> bool:
+        """No request but the one that loads would be served meanwhile."""
+        return len(self._requests) <= 1
 
     def owe(self, request: Any, blocks: Any, tokens: int) -> None:
         """allocated() failed: the load that the engine waits for is ordered all the same, to fail."""
@@ -240,6 +247,7 @@ class SchedulerSide:
             if state is None:
                 continue
             if whole:
+                state.running = True
                 state.blocks = [list(table) for table in tables]
                 # What was ordered before a preemption may have lost its blocks before it was read.
                 state.save_again_from([state.loaded] * len(tables))
@@ -252,8 +260,10 @@ class SchedulerSide:
             if not wait and computed + step >= state.complete_at:
                 saves += self._saves(state, computed, step)
         loads, self._orders = self._orders, []
-        return StepOrders(loads, saves, overwritten, output.total_num_scheduled_tokens == 0,
-                          self._family.revision)
+        # Of a request that runs and is not in this step the engine waits for a step before.
+        idle = (output.total_num_scheduled_tokens == 0
+                and not any(state.running for state in self._requests.values()))
+        return StepOrders(loads, saves, overwritten, idle, self._family.revision)
 
     def _has_foreign_load(self, scheduled: Sequence[_Scheduled]) -> bool:
         """Whether another connector's load runs inside this step. It may fail without our knowing it in

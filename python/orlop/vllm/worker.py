@@ -4,8 +4,7 @@
 Thread: the engine's worker.
 """
 
-import time
-
+from orlop.engine.guard import not_counted
 from orlop.engine.options import Options
 from orlop.engine.reasons import Reason
 from orlop.vllm.loads import Loader, failed
@@ -26,6 +25,7 @@ class WorkerSide:
         self._ends: list[LoadEnd] = []  # not told yet
         self._answered: set[str] = set()  # of this step's orders
         self.idle = False  #: this step computes nothing
+        self._known: str | None = None  # the request whose load the scheduler's side had us begin
         self._tainted = False  # this step computes on blocks that its own load left bad
         self._asleep = False
 
@@ -44,7 +44,10 @@ class WorkerSide:
         if self._asleep or not order.asynchronous:
             return False
         self._saver.protect(order.blocks)
-        return self._loader.begin(order, revision)
+        if not self._loader.begin(order, revision):
+            return False
+        self._known = order.request
+        return True
 
     def load(self, orders: StepOrders) -> None:
         for order in orders.loads:
@@ -82,14 +85,28 @@ class WorkerSide:
             self._saver.submit(order, orders.revision)
 
     def take_ends(self) -> "StepEnds":
+        """What the step reports.
+
+        vLLM schedules one more step before it looks at what this one reports, and a request whose load is
+        over waits for that. So a load that the scheduler's side knows of is *announced* while it runs. When the
+        engine comes to that report, the scheduler's side asks success() first, and takes the
+        request out of the report if that has not come.
+        """
+        if self.idle and not self._ends and self._known is not None and self._known == self._loader.own():
+            return StepEnds(self._loader.take(), announced=self._known)
         if self.idle and not self._ends and self._loader.under_way():
-            begun = time.perf_counter()
-            self._loader.wait_for_one(_IDLE_WAIT)
-            # The engine has nothing else to do: this is no part of what the adapter costs it.
-            self.store.counters.add("hook_seconds", begun - time.perf_counter())
+            with not_counted(self.store.counters):
+                self._loader.wait_for_one(_IDLE_WAIT)
         self._loader.hand_over()
         ends, self._ends = self._ends, []
         return StepEnds(ends + self._loader.take())
+
+    def success(self, request: str, *, wait: bool) -> LoadEnd | None:
+        """The end of an announced load if it is there, perhaps after a wait, and all of it is right; no step
+        reports it then. None: one will, or has."""
+        if self._loader.own() != request:
+            return None
+        return self._loader.success_of_own(_IDLE_WAIT if wait else 0.0)
 
     def under_way(self) -> dict[str, int]:
         """Gauges that return to 0 when nothing is under way."""
@@ -122,9 +139,11 @@ class WorkerSide:
 class StepEnds:
     """The loads that a step reports: all of its answers are of the same ones."""
 
-    def __init__(self, ends: list[LoadEnd]) -> None:
+    def __init__(self, ends: list[LoadEnd], announced: str | None = None) -> None:
         self.received = {end.request for end in ends if end.asynchronous}
+        if announced is not None:
+            self.received.add(announced)
         self.failed = {end.request for end in ends if end.failed}  #: among received
         self.bad_blocks = {block for end in ends for block in end.bad_blocks}
-        self.report = StepReport(
-            {end.request: (end.pages, end.reason) for end in ends}) if ends else None
+        self.report = StepReport({end.request: (end.pages, end.reason) for end in ends},
+                                 announced=announced) if ends or announced is not None else None
