@@ -72,7 +72,8 @@ struct RestoreItem {
 };
 
 struct BackupOptions {
-  void* stream = nullptr;  // cudaStream_t: begin after what was submitted there; null: at once
+  // cudaStream_t of the layout's device: begin after what was submitted there; null: at once.
+  void* stream = nullptr;
 };
 struct RestoreOptions {
   void* stream = nullptr;

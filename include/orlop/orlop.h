@@ -539,7 +539,7 @@ ORLOP_EXPORT orlop_status orlop_flush_family(orlop_client* client, const orlop_n
 //   orlop_restore_wait(restore, timeout_ms, &valid, 1);
 //
 // What is promised is written in orlop/gpu.h, the layout in orlop/kv_layout.h. A stream is a
-// cudaStream_t; NULL: begin at once.
+// cudaStream_t of the layout's device (waits may be of any); NULL: begin at once.
 
 typedef enum orlop_engine {
   ORLOP_ENGINE_AUTO = 0,    // by the machine's table of measurements

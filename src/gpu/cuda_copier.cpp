@@ -251,8 +251,16 @@ Result<void> Copier::take_events(const CopyRequest& request, CudaJobParts& parts
   Result<Event> start = events_->take();
   if (!start) return std::unexpected(start.error());
   parts.start = std::move(*start);
-  ORLOP_CUDA(cudaEventRecord, parts.start.get(), static_cast<cudaStream_t>(request.stream));
-  return {};
+  const cudaError_t error =
+      cudaEventRecord(parts.start.get(), static_cast<cudaStream_t>(request.stream));
+  if (error == cudaSuccess) return {};
+  Error failure = cuda_failure(error, "cudaEventRecord").error();
+  if (error == cudaErrorInvalidResourceHandle) {
+    failure.code = ErrorCode::kInvalidArgument;
+    failure.message += "; the stream must be one of device " + std::to_string(options_.device) +
+                       ", which holds the layout's memory";
+  }
+  return std::unexpected(std::move(failure));
 }
 
 // Page numbers value after value (the request has them pool after pool), addresses, room for sums.

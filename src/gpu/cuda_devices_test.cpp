@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -82,13 +83,17 @@ class Bed {
       must(cudaDeviceSynchronize());
     });
   }
-  std::shared_ptr<CopyJob> back_up(PageCopier& copier) const {
+  Result<std::shared_ptr<CopyJob>> submit(PageCopier& copier, void* stream = nullptr) const {
     const std::int64_t number[] = {0};
     const std::span<const std::int64_t> pages[] = {number};
-    auto job = copier.submit({.direction = CopyDirection::kBackup,
-                              .layout = &*layout_,
-                              .values = {&value_, 1},
-                              .pages = pages});
+    return copier.submit({.direction = CopyDirection::kBackup,
+                          .layout = &*layout_,
+                          .values = {&value_, 1},
+                          .pages = pages,
+                          .stream = stream});
+  }
+  std::shared_ptr<CopyJob> back_up(PageCopier& copier) const {
+    auto job = submit(copier);
     CHECK(job.has_value(), job.error().message.c_str());
     return *job;
   }
@@ -175,6 +180,27 @@ TEST_F(CudaDevices, A_thread_on_the_first_uses_copiers_of_both_and_stays_there) 
   int device = -1;
   must(cudaGetDevice(&device));
   EXPECT_EQ(device, 0);
+}
+
+TEST_F(CudaDevices, A_stream_of_the_other_device_is_refused_by_name) {
+  const Bed bed(1);
+  bed.fill_page(5);
+  const auto registration = HostRegistration::register_memory(bed.value(), 1);
+  ASSERT_TRUE(registration.has_value());
+  const auto copier = copier_on(1, EngineKind::kStaged);
+  must(cudaSetDevice(0));
+  cudaStream_t stream = nullptr;
+  must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  const auto refused = bed.submit(*copier, stream);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(refused.error().message.find("one of device 1"), std::string::npos)
+      << refused.error().message;
+  const auto job = bed.back_up(*copier);  // nothing of the refusal is left
+  ASSERT_TRUE(job->wait(kPatience));
+  EXPECT_TRUE(job->result().has_value());
+  EXPECT_TRUE(bed.value_is(5));
+  must(cudaStreamDestroy(stream));
 }
 
 // A registration is good for both, whoever asked first.

@@ -64,8 +64,8 @@ struct CopyRequest {
   // then covers that part). Each begins and ends at a multiple of 8 bytes of the value or at its
   // end: S has no parts of 8 bytes. Empty: everything in one.
   std::span<const LayerRange> ranges{};
-  // cudaStream_t as a pointer: the copy begins after the work submitted there before. Null: at once
-  // (not the legacy default stream). The host engine has none.
+  // cudaStream_t as a pointer, of the copier's device: the copy begins after the work submitted
+  // there before. Null: at once (not the legacy default stream). The host engine has none.
   void* stream = nullptr;
 };
 
