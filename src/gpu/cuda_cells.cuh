@@ -16,6 +16,27 @@ __device__ std::uint32_t divide(std::uint32_t n, FastDivision by) {
   return (__umulhi(n, by.multiplier) + n) >> by.shift;
 }
 
+// Address of byte `offset` of a value that `part` holds; *left: bytes from there to the end of its
+// row. of_value: the value's page numbers.
+__device__ std::uint64_t byte_of_cache(const DevicePart& part, const std::uint32_t* of_value,
+                                       bool token_first, std::uint32_t offset,
+                                       std::uint32_t* left) {
+  const std::uint32_t in_part = offset - part.begin;
+  const std::uint32_t row = divide(in_part, part.by_row);
+  const std::uint32_t in_row = in_part - row * part.row_bytes;
+  const std::uint32_t a = divide(row, part.by_first);
+  const std::uint32_t i1 = row - a * part.first;
+  const std::uint32_t i3 = divide(a, part.by_second);
+  const std::uint32_t i2 = a - i3 * part.second;
+  const std::uint32_t token = token_first ? i2 : i1;
+  const std::uint32_t page = token_first ? i3 : i2;
+  const std::uint32_t head = token_first ? i1 : i3;
+  if (left != nullptr) *left = part.row_bytes - in_row;
+  const std::uint64_t number = of_value[part.pool_first + page];
+  return part.base + number * part.page_stride + head * part.head_stride +
+         token * part.token_stride + in_row;
+}
+
 // Finds cells of one value in the cache. Offsets asked for must not decrease between two start().
 class CacheSide {
  public:
@@ -31,21 +52,8 @@ class CacheSide {
   // Address of byte `offset` of the value; *left: bytes from there to the end of its row.
   __device__ std::byte* at(std::uint32_t offset, std::uint32_t* left = nullptr) {
     while (offset >= part_.end) part_ = parts_[++index_];
-    const std::uint32_t in_part = offset - part_.begin;
-    const std::uint32_t row = divide(in_part, part_.by_row);
-    const std::uint32_t in_row = in_part - row * part_.row_bytes;
-    const std::uint32_t a = divide(row, part_.by_first);
-    const std::uint32_t i1 = row - a * part_.first;
-    const std::uint32_t i3 = divide(a, part_.by_second);
-    const std::uint32_t i2 = a - i3 * part_.second;
-    const std::uint32_t token = token_first_ ? i2 : i1;
-    const std::uint32_t page = token_first_ ? i3 : i2;
-    const std::uint32_t head = token_first_ ? i1 : i3;
-    if (left != nullptr) *left = part_.row_bytes - in_row;
-    const std::uint64_t number = of_value_[part_.pool_first + page];
-    return reinterpret_cast<std::byte*>(part_.base + number * part_.page_stride +
-                                        head * part_.head_stride + token * part_.token_stride +
-                                        in_row);
+    return reinterpret_cast<std::byte*>(
+        byte_of_cache(part_, of_value_, token_first_, offset, left));
   }
 
  private:

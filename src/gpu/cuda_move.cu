@@ -3,6 +3,7 @@
 
 #include "gpu/cuda_cells.cuh"
 #include "gpu/cuda_checksum.cuh"
+#include "gpu/cuda_finish.cuh"
 
 namespace orlop::gpu {
 namespace {
@@ -79,32 +80,6 @@ __device__ std::uint64_t move_chunk(CacheSide& cache, std::byte* value, std::uin
     }
   }
   return sum_of_cells(cell, start, cut, table);
-}
-
-// The last block to end stores what all summed, leaves zeros for the next kernel, raises the flag.
-// Fences are cumulative: a block's fence orders what its other threads stored before the barrier,
-// and the last block's fence for the host what it has seen of all blocks, their stores to the host
-// too.
-__device__ void finish(const MoveArguments& a) {
-  __shared__ bool last;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    __threadfence();
-    last = atomicAdd(a.arrived, 1u) == gridDim.x - 1;
-    __threadfence();
-  }
-  __syncthreads();
-  if (!last) return;
-  for (std::uint32_t i = threadIdx.x; i < a.count; i += blockDim.x) {
-    a.sums_out[i] = atomicExch(a.sums + i, 0ull);
-  }
-  if (threadIdx.x == 0) *a.arrived = 0;
-  if (a.flag == nullptr) return;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    __threadfence_system();
-    *reinterpret_cast<volatile std::uint64_t*>(a.flag) = a.ticket;
-  }
 }
 
 // One warp's way through its items. A whole chunk that is one row of the cache is loaded while the
