@@ -69,6 +69,8 @@ Result<std::shared_ptr<const DeviceGeometry>> DeviceGeometry::make(const Compile
   auto geometry = std::make_shared<DeviceGeometry>();
   geometry->identity_ = layout.identity();
   geometry->rows_are_chunks_ = gpu::rows_are_chunks(layout);
+  geometry->least_row_bytes_ =
+      std::ranges::min(layout.parts(), {}, &CompiledPart::row_bytes).row_bytes;
   geometry->source_.assign(layout.parts().begin(), layout.parts().end());
   geometry->order_ = layout.order();
   geometry->unit_ = layout.alignment();

@@ -25,6 +25,8 @@ class DeviceGeometry {
   bool is_of(const CompiledLayout& layout) const;
   // Whether every row is of whole checksum chunks (cuda_pieces.h).
   bool rows_are_chunks() const { return rows_are_chunks_; }
+  // Bytes of the shortest row.
+  std::uint64_t least_row_bytes() const { return least_row_bytes_; }
   const DevicePart* parts() const { return parts_; }
   const std::uint32_t* part_of_chunk() const { return part_of_chunk_; }
   std::uint32_t numbers_per_value() const { return numbers_per_value_; }
@@ -45,6 +47,7 @@ class DeviceGeometry {
   unsigned unit_ = 1;
   bool equal_parts_ = false;
   bool rows_are_chunks_ = false;
+  std::uint64_t least_row_bytes_ = 0;
   FastDivision by_chunks_of_part_;
 };
 

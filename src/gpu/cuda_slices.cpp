@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "copy/checksum.h"
 #include "gpu/cuda_brief.h"
+#include "gpu/cuda_bulk.h"
 #include "gpu/cuda_call.h"
 #include "gpu/cuda_pieces.h"
 
@@ -32,6 +33,7 @@ Result<std::unique_ptr<SliceRunner>> SliceRunner::make(const Options& options) {
 Result<void> SliceRunner::make_all() {
   ORLOP_CUDA(load_move_kernels);
   ORLOP_CUDA(load_brief_kernels);
+  ORLOP_CUDA(load_bulk_kernels, &has_bulk_kernels_);
   const auto take = [](auto& to, auto made) -> Result<void> {
     if (!made) return std::unexpected(made.error());
     to = std::move(*made);
@@ -235,8 +237,18 @@ Result<void> SliceRunner::launch(const CudaJob& job, std::size_t index, MoveKind
   a.flag = ticket != 0 ? progress_->word() : nullptr;
   a.ticket = ticket;
   const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>(options_.blocks, items));
-  ORLOP_CUDA(launch_move, a, kind, geometry.unit(), blocks, kernels_.get());
+  if (is_for_bulk(a, kind, geometry)) {
+    ORLOP_CUDA(launch_bulk, a, kind, blocks, kernels_.get());
+  } else {
+    ORLOP_CUDA(launch_move, a, kind, geometry.unit(), blocks, kernels_.get());
+  }
   return {};
+}
+
+bool SliceRunner::is_for_bulk(const MoveArguments& a, MoveKind kind,
+                              const DeviceGeometry& geometry) const {
+  return has_bulk_kernels_ && kind != MoveKind::kSumOnly && geometry.unit() >= 16 &&
+         geometry.least_row_bytes() >= kLeastBulkRow && bulk_takes(a);
 }
 
 Result<void> SliceRunner::copy_strips(const CudaJob& job, const Slice& slice, std::byte* stage,

@@ -6,6 +6,9 @@
 //   direct            kernel between segment and cache (raises it, or words of its blocks)
 //   pieces            copies between segment and cache, kernel that sums the cache
 //
+// Between ring and cache a kernel is one of cuda_bulk.h where that takes the layout and the slice,
+// else, and everywhere else, of cuda_move.h.
+//
 // `|` is another stream, joined by events, so that slices overlap like a pipeline. The progress
 // word of a backup has a stream of its own: raised between two copies of one stream it keeps the
 // link idle (a backup of 2 GiB then loses 1.2 % of the link, with its own stream 0.9 %). Two
@@ -78,6 +81,7 @@ class SliceRunner {
   // ticket: the kernel raises the progress word; 0: it does not.
   Result<void> launch(const CudaJob& job, std::size_t slice, MoveKind kind, std::byte* stage,
                       std::uint64_t ticket);
+  bool is_for_bulk(const MoveArguments& a, MoveKind kind, const DeviceGeometry& geometry) const;
   Result<void> copy_strips(const CudaJob& job, const Slice& slice, std::byte* stage,
                            cudaStream_t stream);
   Result<void> copy_batch(cudaStream_t stream);  // batch_
@@ -100,6 +104,7 @@ class SliceRunner {
   Stream copies_, kernels_, signals_;
   DeviceMemory ring_, sums_;
   unsigned int* arrived_ = nullptr;
+  bool has_bulk_kernels_ = false;
   std::vector<Slot> slots_;
   Event joint_;
   std::size_t next_slot_ = 0;
