@@ -23,13 +23,16 @@ std::uint64_t total_bytes(std::size_t values, std::span<const CompiledLayout::St
   return bytes * values;
 }
 
-// How many bytes the next slice may have.
+// How many bytes the next slice may have. At the open end a slice is kFaster times as long as all
+// that its kernel has for company on the link: kernels move bytes more than twice as fast as links
+// (docs/benchmarks/gpu.md), so none holds up the next, and there are few slices.
 class SliceSize {
  public:
   SliceSize(CopyDirection direction, std::uint64_t total, const SliceLimits& limits)
       : direction_(direction), left_(total), limits_(limits) {}
   std::uint64_t next() const {
-    const std::uint64_t open = direction_ == CopyDirection::kRestore ? left_ / 2 : done_;
+    const std::uint64_t open =
+        direction_ == CopyDirection::kRestore ? left_ / (kFaster + 1) * kFaster : done_ * kFaster;
     return std::clamp(open, std::min(limits_.least_bytes, limits_.most_bytes), limits_.most_bytes);
   }
   void took(std::uint64_t bytes) {
@@ -38,6 +41,7 @@ class SliceSize {
   }
 
  private:
+  static constexpr std::uint64_t kFaster = 2;
   CopyDirection direction_;
   std::uint64_t done_ = 0, left_;
   const SliceLimits& limits_;

@@ -181,6 +181,23 @@ TEST(CutSlices, A_restore_ends_with_short_slices_and_a_backup_begins_with_them) 
   EXPECT_EQ(backup[backup.size() - 2].bytes(), limits.most_bytes);
 }
 
+// A kernel twice as fast as the link then ends before the copy beside it does.
+TEST(CutSlices, Slices_at_the_open_end_are_at_most_twice_as_long_as_what_is_copied_meanwhile) {
+  const Strip whole[] = {{0, 64 * kKiB}};
+  const SliceLimits limits{.most_bytes = 64 * kMiB};
+  std::vector<Slice> slices = cut_slices(4096, whole, CopyDirection::kBackup, limits);
+  EXPECT_LE(slices.size(), 8u);  // 2, 4, 12, 36, 64, 64, 64, 10 MiB
+  for (const CopyDirection direction : {CopyDirection::kBackup, CopyDirection::kRestore}) {
+    slices = cut_slices(4096, whole, direction, limits);
+    if (direction == CopyDirection::kRestore) std::ranges::reverse(slices);
+    std::uint64_t meanwhile = 0;
+    for (const Slice& slice : slices) {
+      EXPECT_LE(slice.bytes(), std::max(limits.least_bytes, 2 * meanwhile));
+      meanwhile += slice.bytes();
+    }
+  }
+}
+
 TEST(CutSlices, A_value_longer_than_a_slice_is_cut_at_chunks_of_the_checksum) {
   const Strip whole[] = {{0, 3 * kMiB + 40}};
   const SliceLimits limits{.most_bytes = kMiB, .least_bytes = kMiB};

@@ -213,7 +213,10 @@ std::vector<EngineFactory> engines() {
 // A value of one page and the copier under it.
 class OnePage {
  public:
-  explicit OnePage(CudaCopierOptions options) : engine_(std::move(options)) {}
+  explicit OnePage(CudaCopierOptions options, std::size_t most_bytes = 1 << 20)
+      : engine_(std::move(options)),
+        cache_(engine_.cache_memory(most_bytes)),
+        values_(engine_.value_memory(most_bytes)) {}
   Result<std::shared_ptr<CopyJob>> back_up(std::uint64_t bytes, void* stream = nullptr) {
     KvLayout layout;
     layout.parts.push_back(
@@ -232,12 +235,13 @@ class OnePage {
                            [this](CopyJob&) { ++callbacks; });
   }
   CudaUnderTest& engine() { return engine_; }
+  std::uint64_t slices() const { return dynamic_cast<CudaCopier&>(*copier_).stats().slices; }
   std::atomic<int> callbacks{0};
 
  private:
   CudaUnderTest engine_;
-  std::unique_ptr<CacheMemory> cache_ = engine_.cache_memory(1 << 20);
-  std::unique_ptr<ValueMemory> values_ = engine_.value_memory(1 << 20);
+  std::unique_ptr<CacheMemory> cache_;
+  std::unique_ptr<ValueMemory> values_;
   std::vector<std::unique_ptr<CompiledLayout>> layouts_;  // until their jobs are done
   std::unique_ptr<PageCopier> copier_ = engine_.make_copier();
 };
@@ -280,6 +284,28 @@ TEST(CudaCopier, First_job_of_a_layout_does_not_wait_for_the_default_stream) {
   const auto start = std::chrono::steady_clock::now();
   EXPECT_TRUE(ends(16384));
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
+// Short slices are for a link that has nothing else to do.
+TEST(CudaCopier, Job_behind_another_has_no_short_slices) {
+  if (!has_device()) GTEST_SKIP() << "there is no device";
+  constexpr std::uint64_t kBytes = 32 << 20;
+  OnePage bed({.engine = EngineKind::kStaged, .staging_bytes = 24 << 20}, kBytes);
+  void* const stream = bed.engine().make_stream();
+  HeldStream held(static_cast<cudaStream_t>(stream));
+  const auto first = bed.back_up(kBytes, stream);
+  const std::uint64_t alone = bed.slices();
+  const auto second = bed.back_up(kBytes);
+  const std::uint64_t behind = bed.slices() - alone;
+  held.release();
+  ASSERT_TRUE(first.has_value() && second.has_value());
+  for (const auto& job : {*first, *second}) {
+    ASSERT_TRUE(job->wait(std::chrono::seconds(10)));
+    EXPECT_TRUE(job->result().has_value());
+  }
+  // Of 2, 4 and 8 MiB; of 8 MiB less a chunk, and a rest.
+  EXPECT_EQ(alone, 6u);
+  EXPECT_EQ(behind, 5u);
 }
 
 // It does not have to wait for jobs before it, which an engine's stream may hold for long.

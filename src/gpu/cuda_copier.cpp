@@ -56,7 +56,7 @@ class Copier final : public CudaCopier {
   }
   EngineKind engine_of(const CopyRequest& request) const;
   bool is_brief(const CudaJobParts& parts) const;
-  SliceLimits limits(EngineKind engine, const CompiledLayout& layout,
+  SliceLimits limits(EngineKind engine, const CompiledLayout& layout, CopyDirection direction,
                      std::uint32_t numbers_per_value) const;
   Result<CudaJobParts> parts_of(const CopyRequest& request,
                                 std::span<const CompiledLayout::Strip> strips);
@@ -173,14 +173,19 @@ EngineKind Copier::engine_of(const CopyRequest& request) const {
                                                                        : engine;
 }
 
-SliceLimits Copier::limits(EngineKind engine, const CompiledLayout& layout,
+SliceLimits Copier::limits(EngineKind engine, const CompiledLayout& layout, CopyDirection direction,
                            std::uint32_t numbers_per_value) const {
   SliceLimits limits;
   limits.most_bytes = slot_bytes_;
   limits.most_values = SliceRunner::kMostValues;
   limits.numbers_per_value = numbers_per_value;
   limits.most_numbers = kSharedNumbers;
-  if (engine == EngineKind::kStaged) return limits;
+  if (engine == EngineKind::kStaged) {
+    // Behind a slot of bytes a kernel has company on the link already. Short slices would only be
+    // more of them, and beside a model each one's kernel waits for multiprocessors.
+    if (lane(direction).bytes_on_their_way() >= slot_bytes_) limits.least_bytes = slot_bytes_;
+    return limits;
+  }
   limits.least_bytes = limits.most_bytes;  // nothing to overlap
   if (engine == EngineKind::kDirect) limits.most_values = kSharedValues;
   if (engine == EngineKind::kPieces) {
@@ -220,8 +225,9 @@ Result<CudaJobParts> Copier::parts_of(const CopyRequest& request,
   parts.geometry = std::move(*geometry);
   parts.engine = engine_of(request);
   parts.values.assign(request.values.begin(), request.values.end());
-  parts.slices = cut_slices(parts.values.size(), strips, request.direction,
-                            limits(parts.engine, layout, parts.geometry->numbers_per_value()));
+  parts.slices = cut_slices(
+      parts.values.size(), strips, request.direction,
+      limits(parts.engine, layout, request.direction, parts.geometry->numbers_per_value()));
   std::size_t slice = 0;
   for (std::size_t range = 0; range < strips.size(); ++range) {
     while (slice < parts.slices.size() && parts.slices[slice].range == range) ++slice;

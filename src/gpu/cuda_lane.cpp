@@ -92,6 +92,12 @@ bool CudaLane::idle() const {
   return jobs_.empty();
 }
 
+std::uint64_t CudaLane::bytes_on_their_way() {
+  const std::lock_guard lock(mutex_);
+  retire();
+  return bytes_on_their_way_;
+}
+
 CudaLane::Counts CudaLane::counts() const {
   const std::lock_guard lock(mutex_);
   Counts counts = counts_;

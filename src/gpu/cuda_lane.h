@@ -51,7 +51,8 @@ class CudaLane final : public JobLane {
   // one that was cancelled in the queue does not wait for those before it. Nanoseconds until it is
   // worth looking again.
   std::uint64_t service(std::vector<std::shared_ptr<CudaJob>>& done);
-  bool idle() const;  // no jobs
+  bool idle() const;                   // no jobs
+  std::uint64_t bytes_on_their_way();  // submitted and not yet copied
 
   void cancel(CudaJob& job) override;
   Result<void> submit_range(CudaJob& job, std::size_t range) override;
