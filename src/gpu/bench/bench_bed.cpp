@@ -251,7 +251,7 @@ Result<void> wait_for(CopyJob& job) {
 Result<BenchPair> measure_pairs(int pairs, const Measured& ours, const Measured& theirs) {
   BENCH_TRY(ours());
   BENCH_TRY(theirs());
-  std::vector<double> us, them;
+  std::vector<double> us, them, ratios;
   for (int i = 0; i < pairs; ++i) {
     auto start = std::chrono::steady_clock::now();
     BENCH_TRY(theirs());
@@ -259,8 +259,9 @@ Result<BenchPair> measure_pairs(int pairs, const Measured& ours, const Measured&
     start = std::chrono::steady_clock::now();
     BENCH_TRY(ours());
     us.push_back(seconds_since(start));
+    ratios.push_back(us.back() / them.back());
   }
-  BenchPair pair{.ours = median(us), .theirs = median(them)};
+  BenchPair pair{.ours = median(us), .theirs = median(them), .ratio = median(ratios)};
   pair.ours_p99 = us[us.size() * 99 / 100];
   return pair;
 }

@@ -100,9 +100,11 @@ class BenchBatch {
 
 Result<void> wait_for(CopyJob& job);  // by looking at done(): as cudaStreamSynchronize does
 
-// Seconds, medians of alternating runs of `ours` and `theirs`, after one of each to warm up.
+// Of alternating runs of `ours` and `theirs`, after one of each to warm up: medians in seconds, and
+// the median of ours / theirs of neighbours, which a link in another mood disturbs less.
 struct BenchPair {
   double ours = 0, theirs = 0;
+  double ratio = 0;
   double ours_p99 = 0;
 };
 using Measured = std::function<Result<void>()>;

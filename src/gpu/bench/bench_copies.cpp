@@ -29,7 +29,7 @@ GpuBenchRow rate_row(std::string name, double bytes, const BenchPair& pair, doub
   row.unit = "GB/s";
   row.value = bytes / pair.ours / 1e9;
   row.baseline = bytes / pair.theirs / 1e9;
-  row.judged = row.value / row.baseline;
+  row.judged = 1 / pair.ratio;
   row.bar_kind = BarKind::kAtLeast;
   row.bar = bar;
   return row;

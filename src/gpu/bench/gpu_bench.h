@@ -22,7 +22,7 @@ namespace orlop::gpu {
 struct GpuBenchOptions {
   int device = 0;
   std::uint64_t batch_bytes = std::uint64_t{1} << 30;  // of a throughput row, in one direction
-  int pairs = 9;                                       // of a throughput row
+  int pairs = 15;                                      // of a throughput row
   int short_pairs = 101;                               // of a latency row
   std::vector<std::string> only;  // groups: throughput, latency, ranges, submit, gemm, host, ...
   std::function<void(const std::string&)> progress = [](const std::string&) {};
