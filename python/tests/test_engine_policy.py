@@ -209,7 +209,9 @@ def test_counters_take_gives_what_is_new_and_totals_all():
     assert counters.take() == {"lookups:not_found": 1, "saved_bytes": 10}
     counters.add("saved_bytes", 5)
     assert counters.totals() == {"lookups:not_found": 1, "saved_bytes": 15}
-    assert counters.take() == {"saved_bytes": 5} and counters.take() == {}
+    assert counters.take() == {}  # it was asked a moment ago
+    counters.add("lookups")
+    assert counters.take() == {"saved_bytes": 5, "lookups": 1} and counters.take() == {}
     assert counters.totals()["saved_bytes"] == 15
     assert split("lookups:not_found") == ("lookups", "not_found") and split("x") == ("x", "")
     into = {"a": 1.0}
@@ -218,6 +220,20 @@ def test_counters_take_gives_what_is_new_and_totals_all():
     with pytest.raises(KeyError):
         counters.add("lokups")
     assert all(NAMES.values())
+
+
+def test_counters_give_what_grows_with_each_step_ten_times_a_second(clock):
+    counters, told = Counters(clock), []
+    for _ in range(12):
+        counters.spent += 0.25
+        counters.add("saved_pages")
+        told.append(counters.take())
+        clock.now += 0.03
+    assert [bool(new) for new in told] == [i % 4 == 0 for i in range(12)]
+    assert told[4] == {"hook_seconds": 1.0, "saved_pages": 4}
+    assert counters.totals() == {"hook_seconds": 3.0, "saved_pages": 12}
+    counters.add("lookups", reason=Reason.HIT)
+    assert counters.take() == {"hook_seconds": 0.75, "saved_pages": 3, "lookups:hit": 1}  # at once
 
 
 # ---- timeline ------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 """Counts of one adapter: small, addable across processes, ready for an engine's metrics."""
 
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
 from orlop.engine.processor import PROCESS
 
@@ -27,13 +28,22 @@ NAMES = {
 }
 
 
-class Counters:
-    """name, or (name, reason) -> number. Thread-safe."""
+# What grows with every step of an engine, and behind it: to hand it over costs the engine more than to count it.
+_UNHURRIED = frozenset({"hook_seconds", "thread_seconds", "saved_pages", "saved_bytes", "present_pages"})
+_TAKE_SECONDS = 0.1
 
-    def __init__(self) -> None:
+
+class Counters:
+    """name, or (name, reason) -> number. Thread-safe but for spent."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.spent = 0.0  #: hook_seconds to come; of the thread that runs the hooks and takes
         self._lock = threading.Lock()
         self._new: dict[str, float] = {}
         self._all: dict[str, float] = {}
+        self._clock = clock
+        self._hurry = False
+        self._taken_at = -_TAKE_SECONDS
 
     def add(self, name: str, by: float = 1, reason: str = "") -> None:
         if name not in NAMES:
@@ -41,12 +51,21 @@ class Counters:
         key = f"{name}:{reason}" if reason else name
         with self._lock:
             self._new[key] = self._new.get(key, 0) + by
+            self._hurry |= name not in _UNHURRIED
 
     def take(self) -> dict[str, float]:
-        """What came since the last take; totals keep it."""
+        """What came since the last take; totals keep it. Nothing, mostly, while only such things came that grow with
+        every step: ten times a second."""
+        now = self._clock()
+        if not self._hurry and now - self._taken_at < _TAKE_SECONDS:
+            return {}
         self._add_threads(PROCESS.take())
+        spent, self.spent = self.spent, 0.0
         with self._lock:
+            self._hurry, self._taken_at = False, now
             new, self._new = self._new, {}
+            if spent > 0:
+                new["hook_seconds"] = spent
             merge(self._all, new)
             return new
 
@@ -56,7 +75,9 @@ class Counters:
         with self._lock:
             result = dict(self._all)
             merge(result, self._new)
-            return result
+        if self.spent:
+            merge(result, {"hook_seconds": self.spent})
+        return result
 
     def _add_threads(self, seconds: float) -> None:
         # Of several adapters in one process whoever asks first counts all threads' time.

@@ -39,16 +39,16 @@ class Guard:
                                     " (please report this; told once a minute)", hook)
             return otherwise()
         finally:
-            self._counters.add("hook_seconds", time.perf_counter() - begun)
+            self._counters.spent += time.perf_counter() - begun
 
 
 @contextlib.contextmanager
 def not_counted(counters: Counters) -> Iterator[None]:
     """A wait inside a hook for which the engine has nothing else to do is no part of what the adapter costs it.
 
-    counters: those of the hook's guard, which adds this time when the hook returns: a sum never shrinks."""
+    counters: those of the hook's guard, which adds this time when the hook returns: the sum never shrinks."""
     begun = time.perf_counter()
     try:
         yield
     finally:
-        counters.add("hook_seconds", begun - time.perf_counter())
+        counters.spent -= time.perf_counter() - begun

@@ -35,10 +35,9 @@ from orlop.vllm.offers import are_whole
 from orlop.vllm.scheduler import SchedulerSide
 from orlop.vllm.store import RankStore
 from orlop.vllm.streams import streams_of
-from orlop.vllm.worker import StepEnds, WorkerSide
+from orlop.vllm.worker import NO_ENDS, WorkerSide
 
 _LOG = logging.getLogger("vllm.orlop")  # below vLLM's own, so that it goes where theirs go
-_NO_ENDS = StepEnds([])
 # The workers' objects of this process: where the scheduler's is on the same thread, a load need not wait for
 # the step that orders it.
 _WORKERS: "weakref.WeakSet[OrlopConnector]" = weakref.WeakSet()
@@ -56,7 +55,7 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
         self._worker: WorkerSide | None = None
         self._family: Family | None = None
         self._options: Options | None = None
-        self._step = _NO_ENDS
+        self._step = NO_ENDS
         self._registered: dict[str, Any] = {}  # for restore_kv_caches
         self._is_copy = False  # this rank's pages are those of another one, which saves them
         self._told_with_step = False
@@ -226,27 +225,34 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
                                side.orders_in_doubt)
 
     def update_connector_output(self, connector_output: Any) -> None:
-        self._guard.run("announced", lambda: self._judge(connector_output),
-                        lambda: _strike_announced(connector_output))
+        report = connector_output.kv_connector_worker_meta
+        if isinstance(report, StepReport) and report.announced is not None:
+            self._guard.run("announced", lambda: self._judge(connector_output, report),
+                            lambda: self._judge_in_doubt(connector_output, report))
         if (side := self._scheduler) is not None:
             if self._family is not None and not self._family.told:
                 self._guard.run("handshake", lambda: self._hear(connector_output), lambda: None)
-            self._guard.run("update_connector_output", lambda: side.reported(connector_output),
-                            lambda: side.reported_in_doubt(connector_output))
+            if side.is_loading:
+                self._guard.run("update_connector_output", lambda: side.reported(connector_output),
+                                lambda: side.reported_in_doubt(connector_output))
 
-    def _judge(self, output: Any) -> None:
+    def _judge(self, output: Any, report: StepReport) -> None:
         """The engine is about to believe what the step announced: leaves only what has come true."""
-        report = output.kv_connector_worker_meta
-        if not isinstance(report, StepReport) or report.announced is None:
-            return
         side, worker, end = self._scheduler, self._worker_beside(), None
         if side is not None and worker is not None:
             with not_counted(self._counters):
                 end = worker.success(report.announced, wait=side.engine_waits())
         if end is None:
-            _strike_announced(output)
+            _strike(output, report.announced)
         else:
             report.ends[end.request] = end.pages, end.reason
+
+    def _judge_in_doubt(self, output: Any, report: StepReport) -> None:
+        """Nobody can tell, now or later: steps report loads only when they are over."""
+        _strike(output, report.announced)
+        for one in _WORKERS:
+            if one._worker is not None:
+                one._worker.announces = False
 
     def request_finished(self, request: Any,
                          block_ids: list[int]) -> tuple[bool, dict[str, Any] | None]:
@@ -278,13 +284,13 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
     # ---- worker -----------------------------------------------------------------------------------
 
     def handle_preemptions(self, kv_connector_metadata: Any) -> None:
-        self._step = _NO_ENDS
+        self._step = NO_ENDS
         if (side := self._worker) is not None and isinstance(kv_connector_metadata, StepOrders):
             self._guard.run("handle_preemptions",
                             lambda: side.before_step(kv_connector_metadata), side.protect_all)
 
     def start_load_kv(self, forward_context: Any, **kwargs: Any) -> None:
-        if (side := self._worker) is not None and (orders := self._orders()) is not None:
+        if (side := self._worker) is not None and (orders := self._orders()) is not None and orders.loads:
             self._guard.run("start_load_kv", lambda: side.load(orders),
                             lambda: side.fail(orders.loads))
 
@@ -298,13 +304,13 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
     def wait_for_save(self) -> None:
         if self._is_copy:
             return
-        if (side := self._worker) is not None and (orders := self._orders()) is not None:
+        if (side := self._worker) is not None and (orders := self._orders()) is not None and orders.saves:
             self._guard.run("wait_for_save", lambda: side.save(orders), lambda: None)
 
     def get_finished(self, finished_req_ids: set[str]) -> tuple[set[str] | None, set[str] | None]:
         # The answers of a step are of the same loads; vLLM asks for this one first.
         if (side := self._worker) is not None:
-            self._step = self._guard.run("get_finished", side.take_ends, lambda: _NO_ENDS)
+            self._step = self._guard.run("get_finished", side.take_ends, lambda: NO_ENDS)
         return None, set(self._step.received) or None
 
     def get_transfer_results(self, finished_req_ids: set[str]) -> Any:
@@ -369,10 +375,9 @@ def _with_role(options: Options, transfer: Any) -> Options:
     return dataclasses.replace(options, mode="load_only" if loads else "save_only")
 
 
-def _strike_announced(output: Any) -> None:
-    report = output.kv_connector_worker_meta
-    if isinstance(report, StepReport) and output.finished_recving:
-        output.finished_recving.discard(report.announced)
+def _strike(output: Any, request: str | None) -> None:
+    if output.finished_recving:
+        output.finished_recving.discard(request)
 
 
 def _failures_are_known_in_time(config: Any) -> bool:

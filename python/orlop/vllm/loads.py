@@ -228,6 +228,10 @@ class Loader:
         if own is not None:
             self._hand(own)
 
+    def is_quiet(self) -> bool:
+        """Nothing is under way, nothing to be taken. Without the lock: in the order in which loads move."""
+        return not (self._own or self._waiting or self._running or self._ended)
+
     def under_way(self) -> int:
         with self._change:
             return len(self._waiting) + len(self._running) + (self._own is not None)

@@ -49,6 +49,7 @@ class SaveOrder:
     blocks: list[int]
     parent: bytes | None
     group: int = 0
+    leaving: bool = False  #: the next step may write the blocks
 
 
 @dataclasses.dataclass

@@ -5,11 +5,14 @@ A block's bytes are read only between the step that completed it and the first s
 again: protect() orders that step behind the copy (streams.py), never behind the node.
 """
 
+import collections
+import contextlib
 import dataclasses
+import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import orlop
@@ -21,20 +24,38 @@ from orlop.vllm.messages import SaveOrder
 from orlop.vllm.store import RankStore
 
 _MOST_WAITING = 1024  # orders; one a request and step
-_PART = 32  # pages of one put: what is lost when its blocks are needed
+_PART = 32  # pages of one copy: what is lost when its blocks are needed
+_MOST_TOGETHER = 16  # orders whose pages are copied together
 _MOST_PARTS = 4  # under copy or not yet answered
 _FLUSH_SECONDS = 10.0
 _ROOM_SECONDS = 10.0  # for one of them to be over
 _LOOK_SECONDS = 0.05  # the longest wait for one part's answer while jobs may come
 
 
+@dataclasses.dataclass
+class _Step:
+    """That completed blocks."""
+
+    revision: str  # of the namespaces
+    mark: Any
+
+
 class _Job:
-    def __init__(self, order: SaveOrder, revision: str, mark: Any) -> None:
+    def __init__(self, order: SaveOrder, step: _Step) -> None:
         self.order = order
-        self.revision = revision
-        self.mark = mark  # of the step that completed the blocks
+        self.step = step
         self.untouched = set(order.blocks)  # no copy of them has begun
         self.cancelled = False
+
+
+@dataclasses.dataclass
+class _Piece:
+    """Pages of one job that are put together."""
+
+    job: _Job
+    keys: list[bytes]
+    blocks: list[int]
+    parent: bytes | None
 
 
 @dataclasses.dataclass
@@ -43,6 +64,7 @@ class _Part:
 
     backup: Backup
     blocks: frozenset[int]
+    pages: int
     value_len: int
 
 
@@ -61,17 +83,22 @@ class Saver:
         self._thread = threading.Thread(target=self._work, name="orlop-save", daemon=True)
         self._thread.start()
 
-    def submit(self, order: SaveOrder, revision: str) -> None:
-        mark = self._store.streams.mark()
+    def submit(self, orders: Sequence[SaveOrder], revision: str) -> None:
+        """All of a step."""
+        if not orders:
+            return
+        step = _Step(revision, self._store.streams.mark())
         with self._change:
-            if len(self._jobs) < _MOST_WAITING:
-                self._jobs.append(_Job(order, revision, mark))
-                self._change.notify_all()
-                return
-        self._drop(len(order.keys), Reason.BACKLOG)
+            room = max(_MOST_WAITING - len(self._jobs), 0)
+            self._jobs.extend(_Job(order, step) for order in orders[:room])
+            self._change.notify_all()
+        for order in orders[room:]:
+            self._drop(len(order.keys), Reason.BACKLOG)
 
-    def protect(self, blocks: Iterable[int] | None) -> None:
+    def protect(self, blocks: Sequence[int] | None) -> None:
         """After it the engine may submit work that writes these blocks (None: any)."""
+        if blocks is not None and not blocks:
+            return
         needed = None if blocks is None else set(blocks)
 
         def meets(others: Iterable[int]) -> bool:
@@ -112,82 +139,101 @@ class Saver:
         while True:
             with self._change:
                 self._change.wait_for(lambda: self._jobs or self._parts or self._stopping)
-                job = self._jobs[0] if self._jobs else None
-                if job is None and self._stopping:
+                jobs = self._next_jobs()
+                if not jobs and self._stopping:
                     return
-            if job is not None:
-                self._run(job)
+            if jobs:
+                self._run(jobs)
                 with self._change:
-                    self._jobs.popleft()
+                    for _ in jobs:
+                        self._jobs.popleft()
                     self._change.notify_all()
-            self._take_answers(0.0 if job is not None else _LOOK_SECONDS)
+            self._take_answers(0.0 if jobs else _LOOK_SECONDS)
 
-    def _run(self, job: _Job) -> None:
-        keys, begun = job.order.keys, 0
+    def _next_jobs(self) -> list[_Job]:
+        """The first, and those behind it of the same step and group: requests that began together complete their
+        blocks together, one each, and a copy for each of them would take most of this thread's time. What ends a
+        copy ends it for all of its pages, so blocks that are about to be needed have their own."""
+        jobs = list(itertools.islice(self._jobs, _MOST_TOGETHER))
+
+        def is_beside(job: _Job) -> bool:
+            return (job.step is jobs[0].step and job.order.group == jobs[0].order.group
+                    and not (job.order.leaving or jobs[0].order.leaving))
+
+        return jobs[:1] + list(itertools.takewhile(is_beside, jobs[1:]))
+
+    def _run(self, jobs: list[_Job]) -> None:
+        parts = deque(_parts_of(jobs))
         try:
-            parent = job.order.parent
-            for begun in range(0, len(keys), _PART):
-                self._put(job, slice(begun, begun + _PART), parent)
-                parent = keys[min(begun + _PART, len(keys)) - 1]
+            while parts:
+                self._put(parts[0])
+                parts.popleft()
         except orlop.Refused:
-            self._drop(len(keys) - begun, Reason.OFF)
+            self._drop(sum(map(_pages, parts)), Reason.OFF)
         except orlop.Error:
             self._breaker.failed()
-            self._drop(len(keys) - begun, Reason.NO_NODE)
+            self._drop(sum(map(_pages, parts)), Reason.NO_NODE)
         except Exception:
             self._store.failed_unexpectedly("save")
-            self._drop(len(keys) - begun, Reason.EXCEPTION)
+            self._drop(sum(map(_pages, parts)), Reason.EXCEPTION)
 
-    def _put(self, job: _Job, part: slice, parent: bytes | None) -> None:
-        keys, blocks = job.order.keys[part], job.order.blocks[part]
-        reason = self._why_not(job)
-        if reason is not None:
-            self._drop(len(keys), reason)
+    def _put(self, part: list[_Piece]) -> None:
+        reason = self._why_not(part)
+        wanted = [] if reason is not None else [piece for piece in part if not piece.job.cancelled]
+        self._drop(_pages(part) - _pages(wanted), reason or Reason.OVERWRITTEN)
+        if not wanted:
             return
-        namespace = self._store.namespace(job.revision, job.order.group)
-        cache = self._store.cache(job.order.group, time.monotonic() + self._deadline)
-        with self._store.client.put_start(namespace, keys, parent=parent,
-                                          deadline=self._deadline) as plan:
-            if plan.outcomes[0] is orlop.Outcome.NO_NODE:
-                self._breaker.failed()
-            else:
-                self._breaker.succeeded()
-            if not plan.prepared:
-                self._count(plan.outcomes, namespace.value_len)
-            elif not self._copy(cache, plan, job, blocks, namespace.value_len):
-                self._drop(len(keys), Reason.OVERWRITTEN)
+        namespace = self._store.namespace(part[0].job.step.revision, part[0].job.order.group)
+        cache = self._store.cache(part[0].job.order.group, time.monotonic() + self._deadline)
+        with contextlib.ExitStack() as stack:
+            plans = [stack.enter_context(self._store.client.put_start(
+                namespace, piece.keys, parent=piece.parent, deadline=self._deadline)) for piece in wanted]
+            for plan in plans:
+                if plan.outcomes[0] is orlop.Outcome.NO_NODE:
+                    self._breaker.failed()
+                else:
+                    self._breaker.succeeded()
+            there = [plan.outcomes for plan in plans if not plan.prepared]
+            self._copy(cache, [one for one in zip(wanted, plans, strict=True) if one[1].prepared],
+                       namespace.value_len)
+        for outcomes in there:
+            self._count(outcomes, namespace.value_len)
         with self._change:
-            job.untouched.difference_update(blocks)
+            for piece in wanted:
+                piece.job.untouched.difference_update(piece.blocks)
 
-    def _why_not(self, job: _Job) -> Reason | None:
+    def _why_not(self, part: list[_Piece]) -> Reason | None:
         """Waits for room. The copies before may be waiting for the engine's own step, as long as that
         takes."""
         last = time.monotonic() + _ROOM_SECONDS
-        while len(self._parts) >= _MOST_PARTS and not (job.cancelled or self._stopping):
+        while len(self._parts) >= _MOST_PARTS and not self._stopping:
+            if all(piece.job.cancelled for piece in part):
+                break
             if time.monotonic() > last:
                 self._breaker.failed()
                 return Reason.NO_NODE
             self._take_answers(_LOOK_SECONDS)
-        if job.cancelled:
-            return Reason.OVERWRITTEN
         return None if self._breaker.allows() else Reason.RESTING
 
-    def _copy(self, cache: PageCache, plan: orlop.PutPlan, job: _Job, blocks: list[int],
-              value_len: int) -> bool:
-        """Begins it. False: the engine needs the blocks."""
+    def _copy(self, cache: PageCache, prepared: list[tuple[_Piece, orlop.PutPlan]], value_len: int) -> None:
+        """Begins it, but for pieces whose blocks the engine needs."""
         with self._change:
-            if job.cancelled:
-                return False
-            self._beginning = frozenset(blocks)
+            wanted = [one for one in prepared if not one[0].job.cancelled]
+            blocks = frozenset(block for piece, _ in wanted for block in piece.blocks)
+            self._beginning = blocks
+        self._drop(_pages(piece for piece, _ in prepared) - _pages(piece for piece, _ in wanted),
+                   Reason.OVERWRITTEN)
+        if not wanted:
+            return
         try:
-            backup = cache.backup([(plan, blocks)], self._store.streams.after(job.mark))
+            backup = cache.backup([(plan, piece.blocks) for piece, plan in wanted],
+                                  self._store.streams.after(wanted[0][0].job.step.mark))
             with self._change:
-                self._parts.append(_Part(backup, frozenset(blocks), value_len))
+                self._parts.append(_Part(backup, blocks, _pages(piece for piece, _ in wanted), value_len))
         finally:
             with self._change:
                 self._beginning = frozenset()
                 self._change.notify_all()
-        return True
 
     def _take_answers(self, seconds: float) -> None:
         """Of the parts that are over; of the first one after waiting for it. A part stays until nothing
@@ -195,29 +241,48 @@ class Saver:
         while self._parts:
             part = self._parts[0]
             try:
-                (outcomes,) = part.backup.result(seconds)
-                self._count(outcomes, part.value_len)
+                for outcomes in part.backup.result(seconds):
+                    self._count(outcomes, part.value_len)
             except TimeoutError:
                 return
             except orlop.Closed:
-                self._drop(len(part.blocks), Reason.OVERWRITTEN)
+                self._drop(part.pages, Reason.OVERWRITTEN)
             except Exception:  # of the device; the part is over all the same
                 self._store.failed_unexpectedly("save")
-                self._drop(len(part.blocks), Reason.EXCEPTION)
+                self._drop(part.pages, Reason.EXCEPTION)
             with self._change:
                 self._parts.popleft()
                 self._change.notify_all()
             seconds = 0.0
 
     def _count(self, outcomes: list[orlop.Outcome], value_len: int) -> None:
-        for outcome in outcomes:
-            if outcome is orlop.Outcome.STORED:
-                self._store.counters.add("saved_pages")
-                self._store.counters.add("saved_bytes", value_len)
-            elif outcome in (orlop.Outcome.EXISTS, orlop.Outcome.IN_FLIGHT):
-                self._store.counters.add("present_pages")
-            else:
-                self._drop(1, reasons.of_outcome(outcome))
+        counts = collections.Counter(outcomes)
+        if stored := counts.pop(orlop.Outcome.STORED, 0):
+            self._store.counters.add("saved_pages", stored)
+            self._store.counters.add("saved_bytes", stored * value_len)
+        if there := counts.pop(orlop.Outcome.EXISTS, 0) + counts.pop(orlop.Outcome.IN_FLIGHT, 0):
+            self._store.counters.add("present_pages", there)
+        for outcome, pages in counts.items():
+            self._drop(pages, reasons.of_outcome(outcome))
 
     def _drop(self, pages: int, reason: Reason) -> None:
-        self._store.counters.add("dropped_pages", pages, reason=reason)
+        if pages:
+            self._store.counters.add("dropped_pages", pages, reason=reason)
+
+
+def _parts_of(jobs: list[_Job]) -> list[list[_Piece]]:
+    """Each of at most _PART pages; a job's pages in their order."""
+    parts: list[list[_Piece]] = [[]]
+    for job in jobs:
+        keys, blocks, parent = job.order.keys, job.order.blocks, job.order.parent
+        for begin in range(0, len(keys), _PART):
+            piece = _Piece(job, keys[begin:begin + _PART], blocks[begin:begin + _PART], parent)
+            if _pages(parts[-1]) + len(piece.keys) > _PART:
+                parts.append([])
+            parts[-1].append(piece)
+            parent = piece.keys[-1]
+    return parts
+
+
+def _pages(part: Iterable[_Piece]) -> int:
+    return sum(len(piece.keys) for piece in part)

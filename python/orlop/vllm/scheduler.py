@@ -27,9 +27,8 @@ from orlop.vllm.offers import MOST_KEYS, Finder, Offer, RequestPages, are_whole
 
 _LOG = logging.getLogger("vllm.orlop")
 _Tables = Sequence[Sequence[int]]  # a request's blocks, per cache group; 0: the engine's null block
-# Of a request of a step: its name, tokens computed before, its blocks, and whether these are its whole
-# tables (it begins, or begins again) or were added to them.
-_Scheduled = tuple[str, int, _Tables, bool]
+# A request that begins in a step, or begins again: its name, tokens computed before, its whole tables.
+_Begun = tuple[str, int, _Tables]
 
 
 @dataclasses.dataclass
@@ -233,44 +232,56 @@ class SchedulerSide:
         for offered in list(self._offered.values()):
             self._drop_offer(offered)
             self._counters.add("lookups", reason=Reason.NOT_TAKEN)
-        scheduled = list(_scheduled(output, len(self._groups)))
+        begun = list(_begun(output))
         overwritten, self._allocated = self._allocated, []
         # Before 0.32 the engine does not say whether there are such loads: there may be.
-        if getattr(output, "has_sync_kv_loads", True) and self._has_foreign_load(scheduled):
+        if getattr(output, "has_sync_kv_loads", True) and self._has_foreign_load(begun):
             self._unknown_steps = self._steps_in_flight
         wait, self._unknown_steps = self._unknown_steps > 0, max(0, self._unknown_steps - 1)
         saves: list[SaveOrder] = []
-        for name, computed, tables, whole in scheduled:
+        for name, computed, tables in begun:
             for group, table in zip(self._groups, tables, strict=True):
-                overwritten += table[computed // group.page_tokens:] if whole else table
-            state = self._requests.get(name)
-            if state is None:
-                continue
-            if whole:
+                overwritten += table[computed // group.page_tokens:]
+            if (state := self._requests.get(name)) is not None:
                 state.running = True
                 state.blocks = [list(table) for table in tables]
                 # What was ordered before a preemption may have lost its blocks before it was read.
                 state.save_again_from([state.loaded] * len(tables))
                 state.loaded = 0
-            else:
-                for own, added in zip(state.blocks, tables, strict=True):
-                    own += added  # in place: the table of a long request is not copied each step
-            step = output.num_scheduled_tokens.get(name, 0)
-            # Most steps of a request that decodes end here.
-            if not wait and computed + step >= state.complete_at:
-                saves += self._saves(state, computed, step)
+                if not wait:
+                    saves += self._saves(state, computed, output.num_scheduled_tokens.get(name, 0))
+        saves += self._go_on(output, overwritten, wait)
         loads, self._orders = self._orders, []
         # Of a request that runs and is not in this step the engine waits for a step before.
         idle = (output.total_num_scheduled_tokens == 0
                 and not any(state.running for state in self._requests.values()))
         return StepOrders(loads, saves, overwritten, idle, self._family.revision)
 
-    def _has_foreign_load(self, scheduled: Sequence[_Scheduled]) -> bool:
+    def _go_on(self, output: Any, overwritten: list[int], wait: bool) -> list[SaveOrder]:
+        """Of the requests that were in a step before: runs for each of them in every step. Adds their new blocks to
+        `overwritten`; what is to be saved, unless it has to wait."""
+        cached, tokens, saves = output.scheduled_cached_reqs, output.num_scheduled_tokens, []
+        for name, computed, tables in zip(cached.req_ids, cached.num_computed_tokens, cached.new_block_ids,
+                                          strict=True):
+            if name in cached.resumed_req_ids:
+                continue
+            state = self._requests.get(name)
+            if tables:  # most steps of a request that decodes add none
+                for table in tables:
+                    overwritten += table
+                if state is not None:
+                    for own, added in zip(state.blocks, tables, strict=True):
+                        own += added  # in place: the table of a long request is not copied each step
+            # and complete none.
+            if state is not None and not wait and computed + tokens.get(name, 0) >= state.complete_at:
+                saves += self._saves(state, computed, tokens.get(name, 0))
+        return saves
+
+    def _has_foreign_load(self, begun: Sequence[_Begun]) -> bool:
         """Whether another connector's load runs inside this step. It may fail without our knowing it in
         time: what is computed on it is stored later, if it still counts as computed then."""
         own = {order.request for order in self._orders}
-        return any(whole and name not in own and computed > self._certain(name)
-                   for name, computed, _, whole in scheduled)
+        return any(name not in own and computed > self._certain(name) for name, computed, _ in begun)
 
     def _certain(self, name: str) -> int:
         state = self._requests.get(name)
@@ -332,8 +343,12 @@ class SchedulerSide:
                 before = first + part[0] - 1
                 parent = state.pages.of(group, before, before + 1)[0] if before >= 0 else None
                 orders.append(SaveOrder([keys[i] for i in part], [table[first + i] for i in part],
-                                        parent, group))
+                                        parent, group, leaving=part[0] < leaving))
         return orders
+
+    @property
+    def is_loading(self) -> bool:
+        return bool(self._loading)
 
     # ---- afterwards -------------------------------------------------------------------------------
 
@@ -460,14 +475,14 @@ class SchedulerSide:
             self._finder.cancel(offer.pins)
 
 
-def _scheduled(output: Any, groups: int) -> Iterator[_Scheduled]:
+def _begun(output: Any) -> Iterator[_Begun]:
     for new in output.scheduled_new_reqs:
-        yield new.req_id, new.num_computed_tokens, new.block_ids, True
+        yield new.req_id, new.num_computed_tokens, new.block_ids
     cached = output.scheduled_cached_reqs
-    none: _Tables = [()] * groups
-    for i, name in enumerate(cached.req_ids):
-        yield (name, cached.num_computed_tokens[i], cached.new_block_ids[i] or none,
-               name in cached.resumed_req_ids)
+    if cached.resumed_req_ids:
+        for i, name in enumerate(cached.req_ids):
+            if name in cached.resumed_req_ids:
+                yield name, cached.num_computed_tokens[i], cached.new_block_ids[i]
 
 
 def _is_unsupported(request: Any) -> bool:

@@ -25,6 +25,7 @@ class WorkerSide:
         self._ends: list[LoadEnd] = []  # not told yet
         self._answered: set[str] = set()  # of this step's orders
         self.idle = False  #: this step computes nothing
+        self.announces = True  #: see take_ends()
         self._known: str | None = None  # the request whose load the scheduler's side had us begin
         self._tainted = False  # this step computes on blocks that its own load left bad
         self._asleep = False
@@ -81,8 +82,7 @@ class WorkerSide:
             self.store.counters.add("dropped_pages", sum(len(order.keys) for order in orders.saves),
                                     reason=Reason.TAINTED if self._tainted else Reason.ASLEEP)
             return
-        for order in orders.saves:
-            self._saver.submit(order, orders.revision)
+        self._saver.submit(orders.saves, orders.revision)
 
     def take_ends(self) -> "StepEnds":
         """What the step reports.
@@ -92,7 +92,10 @@ class WorkerSide:
         engine comes to that report, the scheduler's side asks success() first, and takes the
         request out of the report if that has not come.
         """
-        if self.idle and not self._ends and self._known is not None and self._known == self._loader.own():
+        if not self._ends and self._loader.is_quiet():
+            return NO_ENDS
+        if (self.announces and self.idle and not self._ends and self._known is not None
+                and self._known == self._loader.own()):
             return StepEnds(self._loader.take(), announced=self._known)
         if self.idle and not self._ends and self._loader.under_way():
             with not_counted(self.store.counters):
@@ -147,3 +150,6 @@ class StepEnds:
         self.bad_blocks = {block for end in ends for block in end.bad_blocks}
         self.report = StepReport({end.request: (end.pages, end.reason) for end in ends},
                                  announced=announced) if ends or announced is not None else None
+
+
+NO_ENDS = StepEnds([])

@@ -33,17 +33,17 @@ class HybridEngine(Engine):
         side = self.worker._worker
         self.loads: list[Any] = []
         self.saves: list[Any] = []
-        new_load, submit_save = side._loader._new, side._saver.submit
+        new_load, submit_saves = side._loader._new, side._saver.submit
 
         def note_load(order: Any, revision: str) -> Any:
             self.loads.append(order)
             return new_load(order, revision)
 
-        def note_save(order: Any, revision: str) -> None:
-            self.saves.append(order)
-            submit_save(order, revision)
+        def note_saves(orders: Any, revision: str) -> None:
+            self.saves += orders
+            submit_saves(orders, revision)
 
-        side._loader._new, side._saver.submit = note_load, note_save
+        side._loader._new, side._saver.submit = note_load, note_saves
 
     # ---- the store --------------------------------------------------------------------------------
 

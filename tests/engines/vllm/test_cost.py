@@ -8,6 +8,8 @@ from pathlib import Path
 from gates import HeldLoads
 from pools import threads_and_descriptors
 
+from orlop.gpu import PageCache
+
 
 def switches_of_our_threads() -> dict[str, int]:
     """How often each of the adapter's threads was woken."""
@@ -80,4 +82,23 @@ def test_an_engine_that_waits_for_nothing_but_a_load_is_not_held_up_by_us(engine
     held.let_go()
     monkeypatch.undo()
     assert "a" in engine.run_out()
+    engine.assert_nothing_held()
+
+
+def test_blocks_completed_in_one_step_are_copied_together(engine, fresh_prompt, monkeypatch):
+    """Requests that began together; a put of its own each, because their parents differ."""
+    prompts = [fresh_prompt(20) for _ in range(3)]  # 60 tokens: one step takes them all
+    plain = [engine.plain([prompt], 16)[0] for prompt in prompts]
+    copies, backup = [], PageCache.backup
+    monkeypatch.setattr(PageCache, "backup", lambda cache, items, stream: (
+        copies.append([len(pages) for _, pages in items]), backup(cache, items, stream))[1])
+    with engine.counted() as new:
+        outputs = engine.ask(prompts, tokens=16)
+        engine.settle()
+    assert [one.tokens for one in outputs] == plain
+    assert copies == [[1, 1, 1]] and new["saved_pages"] == 3
+    for prompt, tokens in zip(prompts, plain, strict=True):
+        engine.forget()
+        (output,) = engine.ask([prompt + tokens[:14]], tokens=2)
+        assert (output.cached, output.tokens) == (32, tokens[14:])
     engine.assert_nothing_held()

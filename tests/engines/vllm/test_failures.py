@@ -134,8 +134,8 @@ def test_an_exception_in_a_hook_is_caught_and_its_promise_kept(engine, stored, m
     original = getattr(owner, method)
     monkeypatch.setattr(owner, method, raising)
     with engine.options(load_mode=load_mode), engine.counted() as new:
-        (output,) = engine.ask([prompt])
-        assert output.tokens == plain and output.finish == "length"
+        (output,) = engine.ask([prompt], tokens=16)  # the 10th completes a block, to be saved
+        assert output.tokens[:8] == plain and output.finish == "length"
     assert 1 <= new["exceptions"] <= 3
     monkeypatch.undo()
     engine.forget()

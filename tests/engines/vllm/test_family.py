@@ -117,8 +117,9 @@ def test_more_blocks_than_one_call_takes_are_saved_over_several_steps(running, c
         output = SimpleNamespace(
             scheduled_new_reqs=new, num_scheduled_tokens={}, total_num_scheduled_tokens=0,
             has_sync_kv_loads=False,
-            scheduled_cached_reqs=SimpleNamespace(req_ids=cached, num_computed_tokens=[blocks],
-                                                  new_block_ids=[None], resumed_req_ids=set()))
+            scheduled_cached_reqs=SimpleNamespace(
+                req_ids=cached, num_computed_tokens=[blocks] * len(cached),
+                new_block_ids=[None] * len(cached), resumed_req_ids=set()))
         return [block for order in side.orders(output).saves for block in order.blocks]
 
     assert saved([begins], []) == [*range(1, 65_536)]

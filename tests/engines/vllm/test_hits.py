@@ -50,15 +50,16 @@ def spy(engine, saved, loaded):
     side = engine.worker._worker
     submit, load = side._saver.submit, side._loader._new
 
-    def note_save(order, revision):
-        saved.update(zip(order.keys, order.blocks, strict=True))
-        submit(order, revision)
+    def note_saves(orders, revision):
+        for order in orders:
+            saved.update(zip(order.keys, order.blocks, strict=True))
+        submit(orders, revision)
 
     def note_load(order, revision):
         loaded.update(zip(order.keys, order.blocks, strict=True))
         return load(order, revision)
 
-    side._saver.submit, side._loader._new = note_save, note_load
+    side._saver.submit, side._loader._new = note_saves, note_load
 
 
 @pytest.mark.parametrize(("by", "handed"), [("engine", 0), ("thread", 1), ("both", 1)])

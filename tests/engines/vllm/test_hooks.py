@@ -15,7 +15,8 @@ from vllm.v1.request import Request
 import orlop
 from orlop.engine.options import Options
 from orlop.vllm import OrlopConnector
-from orlop.vllm.messages import LoadOrder, RankTold, StepOrders
+from orlop.vllm.messages import LoadOrder, RankTold, SaveOrder, StepOrders
+from orlop.vllm.scheduler import Loading
 from orlop.vllm.store import RankStore
 from orlop.vllm.streams import NoStreams
 from orlop.vllm.worker import WorkerSide
@@ -24,7 +25,7 @@ from orlop.vllm.worker import WorkerSide
 FALLBACKS = {"renew_in_doubt", "owe", "orders_in_doubt", "reported_in_doubt", "protect_all", "fail"}
 REQUEST = Request("r", prompt_of(1), sampling(1), None)
 BLOCKS = SimpleNamespace(get_block_ids=lambda: ([1, 2, 3, 4],))
-LOADS = StepOrders([LoadOrder("r", [b"k" * 32], [1], True)], [], [1], True, "rev")
+LOADS = StepOrders([LoadOrder("r", [b"k" * 32], [1], True)], [SaveOrder([b"s" * 32], [2], None)], [1], True, "rev")
 TOLD = RankTold([{}])
 OUTPUT = SimpleNamespace(kv_connector_worker_meta=None, finished_recving={"r"}, failed_recving=None)
 
@@ -117,6 +118,7 @@ def worker(full, tmp_path):  # noqa: F811
 
 @pytest.mark.parametrize("hook", SCHEDULER)
 def test_a_hook_of_the_scheduler_returns_its_promise(scheduler, hook):
+    scheduler._scheduler._loading["r"] = Loading(LOADS.loads[0])  # else nothing is to be reported
     check(scheduler, hook, *SCHEDULER[hook])
 
 

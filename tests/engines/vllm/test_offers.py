@@ -232,7 +232,8 @@ class Side:
             scheduled_new_reqs=begins, num_scheduled_tokens={name: scheduled},
             total_num_scheduled_tokens=scheduled, has_sync_kv_loads=False,
             scheduled_cached_reqs=SimpleNamespace(
-                req_ids=goes_on, num_computed_tokens=[computed], new_block_ids=[added],
+                req_ids=goes_on, num_computed_tokens=[computed for _ in goes_on],
+                new_block_ids=[added for _ in goes_on],
                 resumed_req_ids=set())))
 
 

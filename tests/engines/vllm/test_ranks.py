@@ -127,8 +127,8 @@ def test_an_exception_on_one_rank_is_a_miss_of_all(ranks, stored, rank, method):
     prompt, plain = stored
     ranks.break_once(rank, method)
     with ranks.counted() as new:
-        (output,) = ranks.ask([prompt])
-    assert output.tokens == plain and output.finish == "length"
+        (output,) = ranks.ask([prompt], tokens=16)  # the 10th completes a block, to be saved
+    assert output.tokens[:8] == plain and output.finish == "length"
     assert new["exceptions"] == 1
     ranks.assert_nothing_held()
 
