@@ -309,7 +309,10 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
 
     def get_finished(self, finished_req_ids: set[str]) -> tuple[set[str] | None, set[str] | None]:
         # The answers of a step are of the same loads; vLLM asks for this one first.
-        if (side := self._worker) is not None:
+        side = self._worker
+        if side is not None and side.has_nothing_to_tell:  # as in most steps
+            self._step = NO_ENDS
+        elif side is not None:
             self._step = self._guard.run("get_finished", side.take_ends, lambda: NO_ENDS)
         return None, set(self._step.received) or None
 

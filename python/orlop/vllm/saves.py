@@ -5,7 +5,6 @@ A block's bytes are read only between the step that completed it and the first s
 again: protect() orders that step behind the copy (streams.py), never behind the node.
 """
 
-import collections
 import contextlib
 import dataclasses
 import itertools
@@ -188,16 +187,14 @@ class Saver:
         with contextlib.ExitStack() as stack:
             plans = [stack.enter_context(self._store.client.put_start(
                 namespace, piece.keys, parent=piece.parent, deadline=self._deadline)) for piece in wanted]
-            for plan in plans:
-                if plan.outcomes[0] is orlop.Outcome.NO_NODE:
-                    self._breaker.failed()
-                else:
-                    self._breaker.succeeded()
-            there = [plan.outcomes for plan in plans if not plan.prepared]
-            self._copy(cache, [one for one in zip(wanted, plans, strict=True) if one[1].prepared],
-                       namespace.value_len)
-        for outcomes in there:
-            self._count(outcomes, namespace.value_len)
+            prepared = [one for one in zip(wanted, plans, strict=True) if one[1].prepared]
+            others = [outcome for plan in plans if not plan.prepared for outcome in plan.outcomes]
+            if orlop.Outcome.NO_NODE in others:
+                self._breaker.failed()
+            else:
+                self._breaker.succeeded()
+            self._copy(cache, prepared, namespace.value_len)
+        self._count(others, namespace.value_len)
         with self._change:
             for piece in wanted:
                 piece.job.untouched.difference_update(piece.blocks)
@@ -241,8 +238,7 @@ class Saver:
         while self._parts:
             part = self._parts[0]
             try:
-                for outcomes in part.backup.result(seconds):
-                    self._count(outcomes, part.value_len)
+                self._count(list(itertools.chain(*part.backup.result(seconds))), part.value_len)
             except TimeoutError:
                 return
             except orlop.Closed:
@@ -256,14 +252,16 @@ class Saver:
             seconds = 0.0
 
     def _count(self, outcomes: list[orlop.Outcome], value_len: int) -> None:
-        counts = collections.Counter(outcomes)
-        if stored := counts.pop(orlop.Outcome.STORED, 0):
+        if stored := outcomes.count(orlop.Outcome.STORED):
             self._store.counters.add("saved_pages", stored)
             self._store.counters.add("saved_bytes", stored * value_len)
-        if there := counts.pop(orlop.Outcome.EXISTS, 0) + counts.pop(orlop.Outcome.IN_FLIGHT, 0):
-            self._store.counters.add("present_pages", there)
-        for outcome, pages in counts.items():
-            self._drop(pages, reasons.of_outcome(outcome))
+        if stored == len(outcomes):
+            return
+        for outcome in outcomes:
+            if outcome in (orlop.Outcome.EXISTS, orlop.Outcome.IN_FLIGHT):
+                self._store.counters.add("present_pages")
+            elif outcome is not orlop.Outcome.STORED:
+                self._drop(1, reasons.of_outcome(outcome))
 
     def _drop(self, pages: int, reason: Reason) -> None:
         if pages:

@@ -61,6 +61,7 @@ class RequestState:
         self.failed = False
         self.told: Reason | None = None  # of the last look-up, counted once
         self.may_load, self.may_save, self.misspelt = _permissions(request)
+        self.is_supported = not _is_unsupported(request)
 
     def save_again_from(self, blocks: Sequence[int]) -> None:
         """Per group."""
@@ -127,7 +128,7 @@ class SchedulerSide:
         longest = longest // step * step
         if not (self._options.loads and state.may_load):
             return Reason.ASKED_NOT_TO
-        if getattr(request, "skip_reading_prefix_cache", False) or _is_unsupported(request):
+        if getattr(request, "skip_reading_prefix_cache", False) or not state.is_supported:
             return Reason.UNSUPPORTED_REQUEST
         if longest <= state.local:
             return Reason.TOO_SHORT
@@ -303,7 +304,7 @@ class SchedulerSide:
         """Of what a step completes that computes `scheduled` tokens after `computed` ones."""
         groups = self._family.groups
         if (groups is None or not self._options.saves or not state.may_save
-                or not self._client.ready or _is_unsupported(state.request)):
+                or not state.is_supported or not self._client.ready):
             return []
         orders = [order for i, namespaces in enumerate(groups)
                   for order in self._save(state, i, namespaces, computed, scheduled)]

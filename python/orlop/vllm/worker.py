@@ -84,6 +84,11 @@ class WorkerSide:
             return
         self._saver.submit(orders.saves, orders.revision)
 
+    @property
+    def has_nothing_to_tell(self) -> bool:
+        """No load is under way or has ended since the last step."""
+        return not self._ends and self._loader.is_quiet()
+
     def take_ends(self) -> "StepEnds":
         """What the step reports.
 
@@ -92,8 +97,6 @@ class WorkerSide:
         engine comes to that report, the scheduler's side asks success() first, and takes the
         request out of the report if that has not come.
         """
-        if not self._ends and self._loader.is_quiet():
-            return NO_ENDS
         if (self.announces and self.idle and not self._ends and self._known is not None
                 and self._known == self._loader.own()):
             return StepEnds(self._loader.take(), announced=self._known)

@@ -15,6 +15,7 @@ from vllm.v1.request import Request
 import orlop
 from orlop.engine.options import Options
 from orlop.vllm import OrlopConnector
+from orlop.vllm.loads import failed
 from orlop.vllm.messages import LoadOrder, RankTold, SaveOrder, StepOrders
 from orlop.vllm.scheduler import Loading
 from orlop.vllm.store import RankStore
@@ -126,6 +127,7 @@ def test_a_hook_of_the_scheduler_returns_its_promise(scheduler, hook):
     pytest.param(hook, marks=needs_failed_requests) if hook == "get_transfer_results" else hook
     for hook in WORKER])
 def test_a_hook_of_the_worker_returns_its_promise(worker, hook):
+    worker._worker._ends.append(failed(LOADS.loads[0]))  # else there is nothing to tell
     check(worker, hook, *WORKER[hook])
 
 
