@@ -14,10 +14,8 @@ namespace orlop::gpu {
 namespace {
 
 // Between two looks at a lane that copies. Half of the time that the rest should take, so that the
-// end of a long batch is seen soon and a batch of a second costs a few hundred looks; of what takes
-// longer, because it waits for the caller's stream, an eighth of the time beyond.
+// end of a long batch is seen soon and a batch of a second costs a few hundred looks.
 constexpr std::uint64_t kLeastPauseNs = 5'000;
-constexpr std::uint64_t kShareBeyond = 8;
 constexpr std::uint64_t kMostPauseNs = 200'000;
 // A link of PCIe 5 x16 (55 GB/s); a slower one is only looked at more often.
 constexpr std::uint64_t kBytesPerNs = 55;
@@ -71,9 +69,7 @@ std::uint64_t CudaLane::service(std::vector<std::shared_ptr<CudaJob>>& done) {
   if (jobs_.empty()) return kMostPauseNs;
   const std::uint64_t expected = bytes_on_their_way_ / kBytesPerNs;
   const std::uint64_t passed = now_ns() - moved_ns_;
-  const std::uint64_t pause =
-      expected > passed ? (expected - passed) / 2 : (passed - expected) / kShareBeyond;
-  return std::clamp(pause, kLeastPauseNs, kMostPauseNs);
+  return std::clamp(expected > passed ? (expected - passed) / 2 : 0, kLeastPauseNs, kMostPauseNs);
 }
 
 void CudaLane::take_done(std::vector<std::shared_ptr<CudaJob>>& done) {

@@ -16,6 +16,7 @@
 #include "base/units.h"
 #include "copy/bench_memory.h"
 #include "copy/checksum.h"
+#include "gpu/host_copier.h"
 #include "gpu/page_copier.h"
 
 namespace orlop::gpu {
@@ -239,7 +240,7 @@ Result<std::vector<HostBenchRow>> run_host_bench(const HostBenchOptions& options
   if (!cache) return std::unexpected(cache.error());
   Result<BenchMemory> values = BenchMemory::create(options.working_set_bytes, true);
   if (!values) return std::unexpected(values.error());
-  Bed bed{options, *std::move(cache), *std::move(values), make_host_copier()};
+  Bed bed{options, *std::move(cache), *std::move(values), make_host_copier({.share = false})};
   std::vector<HostBenchRow> rows;
   for (const CopyDirection direction : {CopyDirection::kRestore, CopyDirection::kBackup}) {
     for (const std::uint64_t piece : {4 * kKiB, 16 * kKiB, 32 * kKiB, kLargestPiece}) {

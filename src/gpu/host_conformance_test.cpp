@@ -7,6 +7,7 @@
 #include <new>
 
 #include "gpu/conformance/copier_conformance.h"
+#include "gpu/host_copier.h"
 
 namespace orlop::gpu::conformance {
 namespace {
@@ -44,8 +45,9 @@ class HostMemory final : public CacheMemory, public ValueMemory {
 
 class HostUnderTest final : public EngineUnderTest {
  public:
+  explicit HostUnderTest(const HostCopierOptions& options) : options_(options) {}
   EngineKind kind() const override { return EngineKind::kHost; }
-  std::unique_ptr<PageCopier> make_copier() override { return make_host_copier(); }
+  std::unique_ptr<PageCopier> make_copier() override { return make_host_copier(options_); }
   std::unique_ptr<CacheMemory> cache_memory(std::size_t bytes) override {
     return std::make_unique<HostMemory>(bytes);
   }
@@ -53,11 +55,19 @@ class HostUnderTest final : public EngineUnderTest {
     return std::make_unique<HostMemory>(bytes);
   }
   void* make_stream() override { return nullptr; }
+
+ private:
+  const HostCopierOptions options_;
 };
 
+EngineFactory host(const char* name, const HostCopierOptions& options) {
+  return {name, [options] { return std::make_unique<HostUnderTest>(options); }};
+}
+
+// Alone, and every restore by two threads, however small.
 INSTANTIATE_TEST_SUITE_P(Engines, CopierConformance,
-                         testing::Values(EngineFactory{
-                             "host", [] { return std::make_unique<HostUnderTest>(); }}),
+                         testing::Values(host("host", {.share = false}),
+                                         host("host_shared", {.shared_from_bytes = 1})),
                          engine_name);
 
 }  // namespace

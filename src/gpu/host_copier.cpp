@@ -4,6 +4,7 @@
 #include <array>
 #include <condition_variable>
 #include <deque>
+#include <limits>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -17,13 +18,16 @@
 namespace orlop::gpu {
 namespace {
 
-// Runs the jobs of one direction, one after the other, on a thread of its own.
+// Runs the jobs of one direction, one after the other, on a thread of its own; a second one takes
+// part in large ones.
 class Lane {
  public:
-  explicit Lane(const char* name) : name_(name) {}
+  // Of fewer bytes than `shared_from` one thread takes all.
+  Lane(const char* name, const char* second_name, std::uint64_t shared_from)
+      : name_(name), second_name_(second_name), shared_from_(shared_from) {}
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
-  ~Lane() { CHECK(!thread_.joinable()); }
+  ~Lane() { CHECK(!thread_.joinable() && !second_.joinable()); }
 
   Result<void> add(std::shared_ptr<HostJob> job) {
     const std::lock_guard lock(mutex_);
@@ -37,6 +41,11 @@ class Lane {
       if (!started) return std::unexpected(std::move(started.error()));
       thread_ = std::move(*started);
     }
+    if (job->bytes() >= shared_from_ && !second_.joinable()) {
+      // Without it the first one takes all.
+      Result<std::thread> started = start_copier_thread(second_name_, [this] { help(); });
+      if (started) second_ = std::move(*started);
+    }
     jobs_.push_back(std::move(job));
     changed_.notify_one();
     return {};
@@ -47,12 +56,15 @@ class Lane {
     {
       const std::lock_guard lock(mutex_);
       ending_ = true;
-      changed_.notify_one();
     }
-    if (!thread_.joinable()) return;
-    CHECK(thread_.get_id() != std::this_thread::get_id(),
-          "a copier was destroyed by the callback of its own job");
-    thread_.join();
+    changed_.notify_all();
+    to_share_.notify_all();
+    for (std::thread* thread : {&thread_, &second_}) {
+      if (!thread->joinable()) continue;
+      CHECK(thread->get_id() != std::this_thread::get_id(),
+            "a copier was destroyed by the callback of its own job");
+      thread->join();
+    }
   }
 
  private:
@@ -63,23 +75,50 @@ class Lane {
       if (jobs_.empty()) return;
       std::shared_ptr<HostJob> job = std::move(jobs_.front());
       jobs_.pop_front();
+      if (job->bytes() >= shared_from_) {
+        shared_ = job;
+        to_share_.notify_one();
+      }
       lock.unlock();
       job->run();
+      job.reset();
+      lock.lock();
+      shared_.reset();
+    }
+  }
+
+  void help() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      to_share_.wait(lock, [&] { return ending_ || shared_ != nullptr; });
+      if (shared_ == nullptr) return;
+      std::shared_ptr<HostJob> job = std::exchange(shared_, nullptr);
+      lock.unlock();
+      job->help();
       job.reset();
       lock.lock();
     }
   }
 
   const char* const name_;
+  const char* const second_name_;
+  const std::uint64_t shared_from_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_, to_share_;
   std::deque<std::shared_ptr<HostJob>> jobs_;
+  std::shared_ptr<HostJob> shared_;  // runs, and nobody helps yet
   bool ending_ = false;
-  std::thread thread_;
+  std::thread thread_, second_;
 };
+
+constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
 class HostCopier final : public PageCopier {
  public:
+  explicit HostCopier(const HostCopierOptions& options)
+      : lanes_{Lane("orlop-backup", "", kNever),
+               Lane("orlop-restore", "orlop-restore-2",
+                    options.share ? options.shared_from_bytes : kNever)} {}
   ~HostCopier() override {
     for (Lane& lane : lanes_) lane.end();
   }
@@ -95,13 +134,17 @@ class HostCopier final : public PageCopier {
   }
 
  private:
-  std::array<Lane, 2> lanes_{Lane("orlop-backup"), Lane("orlop-restore")};
+  std::array<Lane, 2> lanes_;  // by CopyDirection
 };
 
 }  // namespace
 
 std::unique_ptr<PageCopier> make_host_copier() {
-  return std::make_unique<HostCopier>();
+  return make_host_copier({.share = std::thread::hardware_concurrency() > 1});
+}
+
+std::unique_ptr<PageCopier> make_host_copier(const HostCopierOptions& options) {
+  return std::make_unique<HostCopier>(options);
 }
 
 }  // namespace orlop::gpu

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Internal to room gpu: one job of the host engine.
 //
-// run() is called once, on a thread of the copier; the rest from any thread.
+// run() is called once, on a thread of the copier, help() on others of it; the rest from any
+// thread. Parts (one value in one range) are taken in order by whoever is free; run() ends when all
+// of them are.
 #pragma once
 
 #include <atomic>
@@ -21,6 +23,9 @@ class HostJob final : public CopyJob {
           OnCopyDone on_done);
 
   void run();
+  // Takes part until nothing is left to be taken; nothing if that is so already.
+  void help();
+  std::uint64_t bytes() const { return bytes_; }
 
   bool done() const override { return done_.load(std::memory_order_acquire); }
   bool wait(std::chrono::milliseconds timeout) override;
@@ -32,8 +37,10 @@ class HostJob final : public CopyJob {
   std::span<const std::uint64_t> raw_sums() const override;
 
  private:
-  bool copy();  // false: cancelled
-  bool copy_range(CompiledLayout::Strip strip, bool around_cache);
+  void take_parts();
+  void copy_part(std::size_t range, std::size_t value);
+  void part_is_done(std::size_t range);
+  void wait_for_helpers();
   void finish(Result<void> result);
 
   const CompiledLayout& layout_;
@@ -41,15 +48,21 @@ class HostJob final : public CopyJob {
   const std::vector<std::byte*> values_;
   std::vector<std::vector<std::int64_t>> pages_;  // one list a pool
   const std::vector<CompiledLayout::Strip> strips_;
+  const std::uint64_t bytes_;
+  const bool around_cache_;
   OnCopyDone on_done_;
 
-  std::vector<std::uint64_t> sums_;  // of run() until done_
-  Result<void> result_;              // the same
+  std::atomic<std::size_t> next_{0};            // part: range * values + value
+  std::vector<std::atomic<std::size_t>> left_;  // parts of each range that are not done
+  std::vector<std::uint64_t> sums_;             // atomic_ref until done_
+  Result<void> result_;                         // of run() until done_
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> done_{false};            // after sums_ and result_
   std::atomic<std::size_t> ranges_done_{0};  // after the ranges' bytes
   std::mutex mutex_;
-  std::condition_variable changed_;  // done_, ranges_done_
+  std::condition_variable changed_;  // done_, ranges_done_, helpers_
+  unsigned helpers_ = 0;
+  bool closed_ = false;  // to helpers
 };
 
 }  // namespace orlop::gpu
