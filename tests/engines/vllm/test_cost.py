@@ -102,3 +102,17 @@ def test_blocks_completed_in_one_step_are_copied_together(engine, fresh_prompt, 
         (output,) = engine.ask([prompt + tokens[:14]], tokens=2)
         assert (output.cached, output.tokens) == (32, tokens[14:])
     engine.assert_nothing_held()
+
+
+def test_a_block_that_two_requests_complete_in_one_step_is_stored_once(engine, fresh_prompt):
+    prompt = fresh_prompt(20)
+    plain = engine.plain([prompt], 16)[0]
+    with engine.counted() as new:
+        outputs = engine.ask([prompt, prompt], tokens=16)
+        engine.settle()
+    assert [one.tokens for one in outputs] == [plain, plain]
+    assert (new["saved_pages"], new["present_pages"], new["dropped_pages"]) == (1, 1, 0)
+    engine.forget()
+    (output,) = engine.ask([prompt + plain[:14]], tokens=2)
+    assert (output.cached, output.tokens) == (32, plain[14:])
+    engine.assert_nothing_held()
