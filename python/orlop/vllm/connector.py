@@ -226,9 +226,9 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
 
     def update_connector_output(self, connector_output: Any) -> None:
         report = connector_output.kv_connector_worker_meta
-        if isinstance(report, StepReport) and report.announced is not None:
-            self._guard.run("announced", lambda: self._judge(connector_output, report),
-                            lambda: self._judge_in_doubt(connector_output, report))
+        if isinstance(report, StepReport) and (announced := report.announced) is not None:
+            self._guard.run("announced", lambda: self._judge(connector_output, report, announced),
+                            lambda: self._judge_in_doubt(connector_output, announced))
         if (side := self._scheduler) is not None:
             if self._family is not None and not self._family.told:
                 self._guard.run("handshake", lambda: self._hear(connector_output), lambda: None)
@@ -236,20 +236,20 @@ class OrlopConnector(KVConnectorBase_V1, SupportsHMA):  # type: ignore[misc]
                 self._guard.run("update_connector_output", lambda: side.reported(connector_output),
                                 lambda: side.reported_in_doubt(connector_output))
 
-    def _judge(self, output: Any, report: StepReport) -> None:
+    def _judge(self, output: Any, report: StepReport, announced: str) -> None:
         """The engine is about to believe what the step announced: leaves only what has come true."""
         side, worker, end = self._scheduler, self._worker_beside(), None
         if side is not None and worker is not None:
             with not_counted(self._counters):
-                end = worker.success(report.announced, wait=side.engine_waits())
+                end = worker.success(announced, wait=side.engine_waits())
         if end is None:
-            _strike(output, report.announced)
+            _strike(output, announced)
         else:
             report.ends[end.request] = end.pages, end.reason
 
-    def _judge_in_doubt(self, output: Any, report: StepReport) -> None:
+    def _judge_in_doubt(self, output: Any, announced: str) -> None:
         """Nobody can tell, now or later: steps report loads only when they are over."""
-        _strike(output, report.announced)
+        _strike(output, announced)
         for one in _WORKERS:
             if one._worker is not None:
                 one._worker.announces = False
@@ -378,7 +378,7 @@ def _with_role(options: Options, transfer: Any) -> Options:
     return dataclasses.replace(options, mode="load_only" if loads else "save_only")
 
 
-def _strike(output: Any, request: str | None) -> None:
+def _strike(output: Any, request: str) -> None:
     if output.finished_recving:
         output.finished_recving.discard(request)
 

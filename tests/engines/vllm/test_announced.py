@@ -27,9 +27,9 @@ def judged(engine, monkeypatch):
     """Per announcement whether it was left in the step's report."""
     judged, judge = [], engine.offers._judge
 
-    def noting(output, report):
-        assert output.finished_recving == {report.announced}
-        judge(output, report)
+    def noting(output, report, announced):
+        assert output.finished_recving == {announced}
+        judge(output, report, announced)
         judged.append(bool(output.finished_recving))
 
     monkeypatch.setattr(engine.offers, "_judge", noting)
