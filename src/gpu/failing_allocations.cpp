@@ -11,7 +11,7 @@ namespace {
 thread_local bool t_fails = false;
 thread_local std::uint64_t t_good = 0;
 
-void* allocate(std::size_t bytes) {
+[[maybe_unused]] void* allocate(std::size_t bytes) {
   if (t_fails && t_good-- == 0) {
     t_fails = false;
     throw std::bad_alloc();
@@ -34,6 +34,7 @@ FailingAllocation::~FailingAllocation() {
 
 }  // namespace orlop::gpu::testing
 
+#ifndef ORLOP_NO_FAILING_ALLOCATIONS
 void* operator new(std::size_t bytes) {
   return orlop::gpu::testing::allocate(bytes);
 }
@@ -43,3 +44,4 @@ void operator delete(void* memory) noexcept {
 void operator delete(void* memory, std::size_t /*bytes*/) noexcept {
   std::free(memory);
 }
+#endif
