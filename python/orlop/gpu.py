@@ -163,8 +163,9 @@ class PageCache:
     progress: called with (done_bytes, all_bytes) while value memory is registered with CUDA.
 
     The client must be attached (NoNode). Raises ValueError for a layout that is wrong, in words that
-    name the part; NoMemory when value memory cannot be registered. Deleting it waits for its jobs.
-    Thread-safe.
+    name the part. Value memory that CUDA does not register: NoMemory (a limit, or a lack), WrongState (it is
+    registered already), SystemCallFailed (forbidden, or an error of the device), each with what to do. Deleting it
+    waits for its jobs. Thread-safe.
     """
 
     def __init__(self, client: _native.Client, layout: KvLayout, value_len: int, *,
