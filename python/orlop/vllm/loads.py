@@ -229,7 +229,8 @@ class Loader:
             self._hand(own)
 
     def is_quiet(self) -> bool:
-        """Nothing is under way, nothing to be taken. Without the lock: in the order in which loads move."""
+        """Nothing is under way, nothing to be taken. Without the lock: looks in the order in which loads move, and
+        these are at the next place before they leave the last."""
         return not (self._own or self._waiting or self._running or self._ended)
 
     def under_way(self) -> int:
@@ -261,8 +262,9 @@ class Loader:
                 self._change.wait_for(lambda: self._waiting or self._stopping)
                 if not self._waiting:
                     return
-                load = self._waiting.popleft()
-                self._running.add(load)  # in one with the above: it counts all the time
+                load = self._waiting[0]
+                self._running.add(load)  # before it leaves, for is_quiet()
+                self._waiting.popleft()
             self._ends(load, math.inf)
 
     def _ends(self, load: Load, until: float) -> bool:
@@ -281,9 +283,9 @@ class Loader:
     def _leave(self, load: Load, told: LoadEnd | None = None) -> None:
         """Nobody goes on with it at the moment. told: its end, for those who take."""
         with self._change:
-            self._running.discard(load)
             if told is not None:
-                self._ended.append(told)
+                self._ended.append(told)  # before it leaves, for is_quiet()
+            self._running.discard(load)
             self._change.notify_all()
 
     def _go_on(self, load: Load, until: float) -> LoadEnd | None:
