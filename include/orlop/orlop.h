@@ -135,10 +135,11 @@ typedef enum orlop_miss_reason {
 #define ORLOP_MISS_REASON_COUNT 9
 
 // Stable lower-case names for logs ("invalid_argument", "group_split", "not_found"); "ok" for
-// ORLOP_OK, "unknown" for a number that is none of them. Static text.
-ORLOP_EXPORT const char* orlop_status_name(orlop_status status);
-ORLOP_EXPORT const char* orlop_outcome_name(orlop_outcome outcome);
-ORLOP_EXPORT const char* orlop_miss_reason_name(orlop_miss_reason reason);
+// ORLOP_OK, "unknown" for a number that is none of them. Static text. They take numbers, not the
+// enums, because an enum of C++ must not hold any other.
+ORLOP_EXPORT const char* orlop_status_name(int status);
+ORLOP_EXPORT const char* orlop_outcome_name(int outcome);
+ORLOP_EXPORT const char* orlop_miss_reason_name(int reason);
 
 // Text of the last call that failed on this thread; "" when none has. Lives until the next failing
 // call of this thread, or its end. At most 2,047 bytes; longer texts are cut.
@@ -550,7 +551,7 @@ typedef enum orlop_engine {
 } orlop_engine;
 
 // "auto", "host", "staged", "direct", "pieces"; "unknown" for a number that is none. Static text.
-ORLOP_EXPORT const char* orlop_engine_name(orlop_engine engine);
+ORLOP_EXPORT const char* orlop_engine_name(int engine);
 
 // Pages of one numbering.
 typedef struct orlop_kv_pool {

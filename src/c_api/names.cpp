@@ -76,13 +76,13 @@ uint32_t orlop_node_abi_version(void) {
   return orlop::segment::kAbiVersion;
 }
 
-const char* orlop_status_name(orlop_status status) {
+const char* orlop_status_name(int status) {
   return status == ORLOP_OK ? "ok" : name<ErrorCode>(status);
 }
-const char* orlop_outcome_name(orlop_outcome outcome) {
+const char* orlop_outcome_name(int outcome) {
   return name<Outcome>(outcome);
 }
-const char* orlop_miss_reason_name(orlop_miss_reason reason) {
+const char* orlop_miss_reason_name(int reason) {
   return name<MissReason>(reason);
 }
 

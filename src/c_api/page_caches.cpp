@@ -43,8 +43,8 @@ std::size_t keys_of(const std::vector<orlop::BackupItem>& items) {
 
 }  // namespace
 
-const char* orlop_engine_name(orlop_engine engine) {
-  switch (static_cast<int>(engine)) {
+const char* orlop_engine_name(int engine) {
+  switch (engine) {
     case ORLOP_ENGINE_AUTO:
       return "auto";
     case ORLOP_ENGINE_HOST:

@@ -208,7 +208,7 @@ TEST_F(CPageCache, Wrong_arguments_are_named) {
   refused(orlop_restore_cancel(nullptr), "restore: is NULL");
   EXPECT_EQ(orlop_backup_done(nullptr) + orlop_restore_done(nullptr), 0);
   EXPECT_EQ(orlop_page_cache_engine(nullptr, 1, 1), ORLOP_ENGINE_AUTO);
-  EXPECT_STREQ(orlop_engine_name(static_cast<orlop_engine>(7)), "unknown");
+  EXPECT_STREQ(orlop_engine_name(7), "unknown");
   orlop_page_cache_free(cache);
   orlop_page_cache_free(nullptr);
 }

@@ -127,7 +127,7 @@ orlop_status null_everywhere(Paged& p) {
   EXPECT_EQ(orlop_backup_size(nullptr) + orlop_restore_ranges(nullptr), 0U);
   EXPECT_EQ(orlop_restore_range_done(nullptr, 0), 0);
   EXPECT_EQ(orlop_page_cache_engine(nullptr, 1, 1), ORLOP_ENGINE_AUTO);
-  EXPECT_STREQ(orlop_engine_name(static_cast<orlop_engine>(-1)), "unknown");
+  EXPECT_STREQ(orlop_engine_name(-1), "unknown");
   orlop_page_cache_free(nullptr);
   orlop_backup_free(nullptr);
   orlop_restore_free(nullptr);
