@@ -2,8 +2,11 @@
 """How fast running requests decode while other prompts come, are loaded or computed, and stored."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from statistics import median
 from typing import Any
+
+_AFTER = 8  # steps: in which a save's copies are under way, 40 ms
 
 
 def run(engine: Any, sampling: Callable[[int], Any], decodes: list[list[int]], tokens: int,
@@ -20,8 +23,11 @@ def run(engine: Any, sampling: Callable[[int], Any], decodes: list[list[int]], t
     added: dict[str, float] = {}
     arrived: dict[str, dict[str, Any]] = {}
     begun = ended = 0.0
-    first = steps = 0
+    first = 0
+    steps: list[tuple[float, int]] = []
     while engine.has_unfinished_requests() or (waiting and not ended):
+        under_way = len(arrived) if len(arrived) < len(added) else -1
+        started = time.perf_counter()
         for output in engine.step():
             if output.request_id in counts:
                 counts[output.request_id] = len(output.outputs[0].token_ids)
@@ -34,16 +40,34 @@ def run(engine: Any, sampling: Callable[[int], Any], decodes: list[list[int]], t
             if slowest:
                 begun, first = time.perf_counter(), sum(counts.values())
             continue
-        steps += not ended
-        if not ended and slowest == tokens:
-            ended = time.perf_counter()
+        if not ended:
+            steps.append((round((time.perf_counter() - started) * 1e3, 3), under_way))
+            if slowest == tokens:
+                ended = time.perf_counter()
         while waiting and waiting[0][0] <= slowest:
             name = f"other-{len(added)}"
             added[name] = time.perf_counter()
             engine.add_request(name, {"prompt_token_ids": waiting.pop(0)[1]}, sampling(1))
     decoded = sum(counts.values()) - first
-    return {"decoded": decoded, "seconds": ended - begun, "tokens_per_s": decoded / (ended - begun), "steps": steps,
-            "seconds_all": time.perf_counter() - begun,
+    return {"decoded": decoded, "seconds": ended - begun, "tokens_per_s": decoded / (ended - begun),
+            # (ms, number of the other that was under way, -1 for none), one a step.
+            "steps": steps, "seconds_all": time.perf_counter() - begun,
             # Of those that were over before the last decode was: then all engines did the same work meanwhile.
             "within": sum(one["decoded"] < sum(counts.values()) for one in arrived.values()),
             "others": [arrived[f"other-{number}"] for number in range(len(added))]}
+
+
+def by_phase(steps: Sequence[tuple[float, int]], kinds: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Where the time of the steps of run() went: their number, median and sum in ms, `alone`, while an other of a kind was
+    under way, and in the first ones after it."""
+    phases: dict[str, list[float]] = {}
+    last, since = "", _AFTER
+    for ms, other in steps:
+        if other >= 0:
+            last, since = kinds[other], 0
+            phase = last
+        else:
+            phase = f"after {last}" if since < _AFTER else "alone"
+            since += 1
+        phases.setdefault(phase, []).append(ms)
+    return {phase: {"steps": len(times), "median": median(times), "sum": sum(times)} for phase, times in phases.items()}

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import decoding
 from engines import Broken, EngineProcess
 from model import Prompts, Size
 
@@ -202,6 +203,7 @@ def _decode(run: Run, engine: EngineProcess, decodes: list[list[int]], loads: li
                        f"{len(others)} other requests were over in time")
         return
     result["kinds"] = kinds
+    result["steps"] = decoding.by_phase(result["steps"], kinds)
     results.setdefault(engine.name, []).append(result)
 
 
