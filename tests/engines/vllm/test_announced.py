@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads that a step reports before they are over: the engine believes it only if they are by then, and right."""
 
+import threading
+
 import pytest
 from engine import spoil
 from gates import UnfinishedLoads, loads_are_by, put_steps_in_flight
@@ -105,6 +107,48 @@ def test_an_aborted_load_keeps_its_blocks_until_it_is_over(engine, stored, in_fl
     assert engine._free_blocks() == free < engine.free_blocks and not any(judged)
     loads.let_go()
     assert engine.run_out() == {}
+    engine.assert_nothing_held()
+
+
+def test_a_load_is_judged_while_the_nodes_server_dies(engine, node, stored, in_flight, judged, monkeypatch):
+    """Its pages are pinned and its copy has begun: it needs nobody any more."""
+    prompt, plain = stored
+    loads_are_by("engine", monkeypatch)
+    judge = engine.offers._judge
+    killed = []
+
+    def dying(*arguments):
+        if not killed:
+            killed.append(node.server())
+            node.kill_server()
+        judge(*arguments)
+
+    monkeypatch.setattr(engine.offers, "_judge", dying)
+    with engine.counted() as new:
+        engine.add("a", prompt)
+        assert engine.run_out()["a"] == plain
+    assert killed and judged[0] and new["loaded_pages"] == 4 and new["exceptions"] == 0
+    engine.wait_ready()
+    engine.assert_nothing_held()
+
+
+def test_an_announced_load_whose_memory_goes_is_not_believed(engine, stored, in_flight, judged, monkeypatch):
+    """The cache's memory goes behind a step that announced a load, before the engine comes to its report."""
+    prompt, plain = stored
+    engine.forget_failures()
+    loads = UnfinishedLoads(monkeypatch)
+    engine.add("a", prompt)
+    for _ in range(3):
+        engine.step()
+    going = threading.Thread(target=engine.worker.unregister_kv_caches)
+    going.start()
+    loads.let_go()
+    going.join(60)
+    assert not going.is_alive()
+    engine.worker.restore_kv_caches()
+    before = len(judged)
+    assert engine.run_out()["a"] == plain and not any(judged) and before
+    engine.forget_failures()
     engine.assert_nothing_held()
 
 
