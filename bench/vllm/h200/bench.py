@@ -129,7 +129,8 @@ def measure(options: argparse.Namespace, report: Report, place: Place) -> list[s
     path = (model.tiny if options.check else model.qwen3_8b)(place.work / "model")
 
     def made(socket: str) -> dict[str, Setup]:
-        every = model.setups(size, path, socket, options.out if options.trace else None, options.native_gib)
+        every = model.setups(size, path, socket, options.out if options.trace else None, options.native_gib,
+                             options.compare)
         return {name: one for name, one in every.items() if not options.engines or name in options.engines.split(",")}
 
     started = place.start(
@@ -171,6 +172,8 @@ def main() -> int:
     parser.add_argument("--trace", action="store_true", help="the adapter's line a request, in FOLDER/ENGINE.jsonl")
     parser.add_argument("--native-gib", type=int, default=40, help="of vLLM's own offloading")
     parser.add_argument("--engines", metavar="NAME,...", help="of off, native, orlop, again; not all: bars are missed")
+    parser.add_argument("--compare", metavar="FOLDER", help="with another package orlop, of this folder, as engine "
+                        "`other` instead of `again`: decodes too")
     parser.add_argument("--rounds", type=int, help="of first tokens")
     parser.add_argument("--decode-rounds", type=int)
     options = parser.parse_args()

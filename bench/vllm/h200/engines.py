@@ -18,12 +18,14 @@ _ANSWER_LIMIT_S = 60.0
 @dataclass(frozen=True)
 class Setup:
     """connector: off, native (vLLM's own CPU offloading) or orlop. llm: arguments of vLLM's LLM. transfer: vLLM's
-    kv_transfer_config. seeded: equal weights in all processes instead of vLLM's dummy ones."""
+    kv_transfer_config. seeded: equal weights in all processes instead of vLLM's dummy ones. python_path: where its
+    packages are looked for first."""
 
     connector: str
     llm: dict[str, Any]
     transfer: dict[str, Any] | None = None
     seeded: bool = False
+    python_path: str | None = None
 
 
 class Broken(RuntimeError):
@@ -38,11 +40,12 @@ class EngineProcess:
         self.name, self.connector = name, setup.connector
         self._log = folder / f"{name}.log"
         caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "orlop-h200" / name
+        path = os.pathsep.join(filter(None, (setup.python_path, os.environ.get("PYTHONPATH"))))
         self._words: TextIO = open(self._log, "w")
         self._process = subprocess.Popen(
             [sys.executable, str(_HERE / "engine_process.py"), json.dumps(asdict(setup))],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._words,
-            env={**os.environ, "VLLM_CACHE_ROOT": str(caches), "TORCHINDUCTOR_COMPILE_THREADS": "4"})
+            env={**os.environ, "PYTHONPATH": path, "VLLM_CACHE_ROOT": str(caches), "TORCHINDUCTOR_COMPILE_THREADS": "4"})
         self._pending = b""
         self.start_seconds: float | None = None
 

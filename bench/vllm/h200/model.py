@@ -77,22 +77,25 @@ def tiny(folder: Path) -> Path:
     return Path(make_llama(folder))
 
 
-def setups(size: Size, model: Path, socket: str, trace: Path | None, native_gib: int) -> dict[str, Setup]:
-    """The engines by name. again: a second process with Orlop, which stores nothing that the first has stored."""
+def setups(size: Size, model: Path, socket: str, trace: Path | None, native_gib: int,
+           compared: str | None = None) -> dict[str, Setup]:
+    """The engines by name. again: a second process with Orlop, which stores nothing that the first has stored; other:
+    instead of it one with the package orlop of the folder `compared`."""
     on_gpu = size.on_gpu
     llm = {**size.llm, "model": str(model), "seed": 0, "enable_prefix_caching": True, "disable_log_stats": True,
            "skip_tokenizer_init": True}
     options = {"socket": socket, "weights": "h200-bench-1"}
 
-    def orlop(name: str) -> Setup:
+    def orlop(name: str, path: str | None = None) -> Setup:
         traced = {"trace_requests": str(trace / f"{name}.jsonl")} if trace else {}
         return Setup("orlop", llm, {
             "kv_connector": "OrlopConnector", "kv_connector_module_path": "orlop.vllm", "kv_role": "kv_both",
-            "kv_load_failure_policy": "recompute", "kv_connector_extra_config": {**options, **traced}}, on_gpu)
+            "kv_load_failure_policy": "recompute", "kv_connector_extra_config": {**options, **traced}}, on_gpu, path)
 
     native = Setup("native", {**llm, "kv_offloading_size": native_gib, "kv_offloading_backend": "native"}, None, on_gpu) \
         if on_gpu else Setup("native", llm, _offloading_on_a_cpu())
-    return {"off": Setup("off", llm, None, on_gpu), "native": native, "orlop": orlop("orlop"), "again": orlop("again")}
+    second = {"other": orlop("other", compared)} if compared else {"again": orlop("again")}
+    return {"off": Setup("off", llm, None, on_gpu), "native": native, "orlop": orlop("orlop"), **second}
 
 
 def _offloading_on_a_cpu() -> dict[str, Any]:

@@ -172,14 +172,22 @@ def decode(run: Run, reserve: float) -> None:
         if run.left() < reserve:
             run.tell_wrong(f"only {number} of {size.decode_rounds} rounds of decoding: time is over")
             break
-        decodes = [run.prompts(40) for _ in range(size.decodes)]
-        loads = [run.prompts(size.other_length + LEFT) for _ in range(size.loads)]
-        saves = [run.prompts(size.other_length + LEFT) for _ in range(size.saves)]
-        run.with_each(lambda engine: _decode(run, engine, decodes, loads, saves, results), number,
-                      "off", "native", "orlop")
+        prompts = _decode_prompts(run)
+        # What one has stored the other on the same node would not store again.
+        others = _decode_prompts(run) if "other" in run.engines else prompts
+        run.with_each(lambda engine: _decode(run, engine, *(others if engine.name == "other" else prompts), results),
+                      number, "off", "native", "orlop", "other")
         run.keep("decode", results)
         run.say(f"decoding, round {number + 1}: " + ", ".join(
             f"{name} {rounds[-1]['tokens_per_s']:.0f} tokens/s" for name, rounds in results.items()))
+
+
+def _decode_prompts(run: Run) -> tuple[list[list[int]], list[list[int]], list[list[int]]]:
+    """Of requests that decode, of loads and of saves."""
+    size = run.size
+    return ([run.prompts(40) for _ in range(size.decodes)],
+            [run.prompts(size.other_length + LEFT) for _ in range(size.loads)],
+            [run.prompts(size.other_length + LEFT) for _ in range(size.saves)])
 
 
 def _decode(run: Run, engine: EngineProcess, decodes: list[list[int]], loads: list[list[int]],
