@@ -4,252 +4,14 @@
 #include "protocol/attach/frames.h"
 
 #include <charconv>
-#include <cstring>
 #include <system_error>
 #include <type_traits>
 
 #include "base/check.h"
+#include "protocol/attach/frame_fields.h"
 
 namespace orlop::protocol {
 namespace {
-
-// No C++ type of its own in the enum: names for messages only.
-std::string_view name_of(FrameKind kind) {
-  switch (kind) {
-    case FrameKind::kAttach:
-      return "attach";
-    case FrameKind::kResume:
-      return "resume";
-    case FrameKind::kWelcome:
-      return "welcome";
-    case FrameKind::kResumed:
-      return "resumed";
-    case FrameKind::kRefusal:
-      return "refusal";
-    case FrameKind::kHold:
-      return "hold";
-    case FrameKind::kDrop:
-      return "drop";
-    case FrameKind::kServing:
-      return "serving";
-    case FrameKind::kHello:
-      return "hello";
-    case FrameKind::kHandOver:
-      return "hand_over";
-    case FrameKind::kHandOverEnd:
-      return "hand_over_end";
-    case FrameKind::kHeld:
-      return "held";
-    case FrameKind::kStop:
-      return "stop";
-    case FrameKind::kPing:
-      return "ping";
-    case FrameKind::kPong:
-      return "pong";
-    case FrameKind::kUpgrade:
-      return "upgrade";
-    case FrameKind::kLedger:
-      return "ledger";
-  }
-  return {};
-}
-
-bool is_bare(FrameKind kind) {
-  return kind == FrameKind::kServing || kind == FrameKind::kHandOverEnd ||
-         kind == FrameKind::kStop || kind == FrameKind::kPing || kind == FrameKind::kPong;
-}
-
-bool printable(std::string_view text) {
-  for (const char c : text) {
-    if (c < 0x20 || c > 0x7e) return false;
-  }
-  return true;
-}
-
-class Writer {
- public:
-  explicit Writer(FrameKind kind) {
-    u32("magic", kFrameMagic);
-    u32("kind", static_cast<std::uint32_t>(kind));
-  }
-  void u32(const char*, std::uint32_t v) { append(&v, sizeof v); }
-  void u64(const char*, std::uint64_t v) { append(&v, sizeof v); }
-  void abi(std::uint32_t v) { u32("abi", v); }
-  void flag(const char* field, bool v) { u32(field, v ? 1 : 0); }
-  void code(const char* field, ErrorCode v) { u32(field, static_cast<std::uint32_t>(v)); }
-  template <class Tag, class T>
-  void id(const char*, const Id<Tag, T>& v) {
-    append(&v.value, sizeof v.value);
-  }
-  template <class Tag, class T>
-  void some_id(const char* field, const Id<Tag, T>& v) {
-    CHECK(v.value != 0, field);
-    id(field, v);
-  }
-  void some_u64(const char* field, std::uint64_t v) {
-    CHECK(v != 0, field);
-    u64(field, v);
-  }
-  void name(const char* field, const std::string& v) {
-    CHECK(v.size() <= kMaxClientName && printable(v), field);
-    text(field, v, kMaxClientName);
-  }
-  // Texts for people are cut, not refused: a long path in a message must not cost the message.
-  void text(const char* field, const std::string& v, std::size_t limit) {
-    const std::size_t bytes = v.size() < limit ? v.size() : limit;
-    u32(field, static_cast<std::uint32_t>(bytes));
-    append(v.data(), bytes);
-  }
-  void outcome(const char* field, UpgradeOutcome v) { u32(field, static_cast<std::uint32_t>(v)); }
-  template <class T>
-  void count(const char* field, const std::vector<T>& v, std::size_t limit) {
-    CHECK(v.size() <= limit, field);
-    u32(field, static_cast<std::uint32_t>(v.size()));
-  }
-  void puts(const char* field, const std::vector<PutId>& v, ClientId) {
-    CHECK(v.size() <= kMaxHeldPuts, field);
-    u32(field, static_cast<std::uint32_t>(v.size()));
-    for (const PutId put : v) id(field, put);
-  }
-  Bytes take() {
-    CHECK(bytes_.size() <= kMaxFrameBytes);
-    return std::move(bytes_);
-  }
-
- private:
-  void append(const void* data, std::size_t bytes) {
-    const std::size_t at = bytes_.size();
-    bytes_.resize(at + bytes);
-    if (bytes != 0) std::memcpy(bytes_.data() + at, data, bytes);
-  }
-  Bytes bytes_;
-};
-
-// Keeps the first error; after it every read gives zeroes, so `describe` needs no checks.
-class Reader {
- public:
-  Reader(std::span<const std::byte> frame, FrameKind kind) : rest_(frame), kind_(kind) {
-    const auto found = frame_kind(frame);
-    if (!found) {
-      error_ = found.error();
-    } else if (*found != kind) {
-      refuse("kind", "is " + std::string(name_of(*found)));
-    } else {
-      rest_ = frame.subspan(8);
-    }
-  }
-  void u32(const char* field, std::uint32_t& v) { read(field, &v, sizeof v); }
-  void u64(const char* field, std::uint64_t& v) { read(field, &v, sizeof v); }
-  void abi(std::uint32_t& v) {
-    u32("abi", v);
-    if (!error_.message.empty() || v == segment::kAbiVersion) return;
-    error_ = {ErrorCode::kAbiMismatch, std::string(name_of(kind_)) + " frame of ABI version " +
-                                           std::to_string(v) + ", this side speaks version " +
-                                           std::to_string(segment::kAbiVersion)};
-  }
-  void flag(const char* field, bool& v) {
-    std::uint32_t raw = 0;
-    u32(field, raw);
-    if (raw > 1) refuse(field, "is " + std::to_string(raw) + ", not 0 or 1");
-    v = raw == 1;
-  }
-  void code(const char* field, ErrorCode& v) {
-    std::uint32_t raw = 0;
-    u32(field, raw);
-    const auto last = static_cast<std::uint32_t>(ErrorCode::kClosed);
-    if (raw == 0 || raw > last) refuse(field, "is no error code: " + std::to_string(raw));
-    v = static_cast<ErrorCode>(raw);
-  }
-  template <class Tag, class T>
-  void id(const char* field, Id<Tag, T>& v) {
-    read(field, &v.value, sizeof v.value);
-  }
-  template <class Tag, class T>
-  void some_id(const char* field, Id<Tag, T>& v) {
-    id(field, v);
-    if (v.value == 0) refuse(field, "is 0");
-  }
-  void some_u64(const char* field, std::uint64_t& v) {
-    u64(field, v);
-    if (v == 0) refuse(field, "is 0");
-  }
-  void name(const char* field, std::string& v) {
-    text(field, v, kMaxClientName);
-    if (!printable(v)) refuse(field, "has other than printable ASCII characters");
-  }
-  void text(const char* field, std::string& v, std::size_t limit) {
-    std::uint32_t bytes = 0;
-    u32(field, bytes);
-    if (bytes > limit) {
-      refuse(field, "is " + std::to_string(bytes) + " bytes long, at most " +
-                        std::to_string(limit) + " are allowed");
-    } else if (bytes > rest_.size()) {
-      refuse(field, "ends after the frame");
-    } else if (error_.message.empty()) {
-      v.assign(reinterpret_cast<const char*>(rest_.data()), bytes);
-      rest_ = rest_.subspan(bytes);
-    }
-  }
-  void outcome(const char* field, UpgradeOutcome& v) {
-    std::uint32_t raw = 0;
-    u32(field, raw);
-    if (raw > static_cast<std::uint32_t>(UpgradeOutcome::kRolledBack))
-      refuse(field, "is no outcome: " + std::to_string(raw));
-    v = static_cast<UpgradeOutcome>(raw);
-  }
-  template <class T>
-  void count(const char* field, std::vector<T>& v, std::size_t limit) {
-    std::uint32_t entries = 0;
-    u32(field, entries);
-    if (entries > limit) {
-      refuse(field, "has " + std::to_string(entries) + " entries, at most " +
-                        std::to_string(limit) + " are allowed");
-    }
-    v.clear();
-    if (error_.message.empty()) v.resize(entries);
-  }
-  void puts(const char* field, std::vector<PutId>& v, ClientId owner) {
-    std::uint32_t count = 0;
-    u32(field, count);
-    if (count > kMaxHeldPuts) {
-      refuse(field, "has " + std::to_string(count) + " entries, at most " +
-                        std::to_string(kMaxHeldPuts) + " are allowed");
-    } else if (rest_.size() < std::size_t{count} * sizeof(PutId)) {
-      refuse(field, "ends after the frame");
-    }
-    if (!error_.message.empty()) return;
-    v.resize(count);
-    for (PutId& put : v) {
-      id(field, put);
-      if (owner_of(put) != owner) refuse(field, "names a put of another client");
-    }
-  }
-  Result<void> finish() {
-    if (error_.message.empty() && !rest_.empty()) {
-      refuse("length", std::to_string(rest_.size()) + " bytes too many");
-    }
-    if (!error_.message.empty()) return std::unexpected<Error>(std::move(error_));
-    return {};
-  }
-
- private:
-  void read(const char* field, void* out, std::size_t bytes) {
-    if (!error_.message.empty()) return;
-    if (rest_.size() < bytes) return refuse(field, "ends after the frame");
-    std::memcpy(out, rest_.data(), bytes);
-    rest_ = rest_.subspan(bytes);
-  }
-  void refuse(const char* field, const std::string& why) {
-    if (!error_.message.empty()) return;
-    error_ = {ErrorCode::kInvalidArgument,
-              std::string(name_of(kind_)) + " frame: " + field + " " + why};
-    rest_ = {};
-  }
-
-  std::span<const std::byte> rest_;
-  FrameKind kind_;
-  Error error_{ErrorCode::kInvalidArgument, {}};
-};
 
 // `F` is const for the writer.
 template <class F, class Frame>
@@ -402,7 +164,7 @@ constexpr FrameKind kKindOf<LedgerFrame> = FrameKind::kLedger;
 template <class Frame>
 Bytes write(const Frame& frame) {
   static_assert(kKindOf<Frame> != FrameKind{});
-  Writer writer(kKindOf<Frame>);
+  FrameWriter writer(kKindOf<Frame>);
   describe(writer, frame);
   return writer.take();
 }
@@ -479,7 +241,7 @@ std::string_view to_string(UpgradeOutcome outcome) {
 
 Bytes encode_bare(FrameKind kind) {
   CHECK(is_bare(kind));
-  return Writer(kind).take();
+  return FrameWriter(kind).take();
 }
 
 std::string clean_client_name(std::string_view name) {
@@ -490,38 +252,10 @@ std::string clean_client_name(std::string_view name) {
   return clean;
 }
 
-Result<FrameKind> frame_kind(std::span<const std::byte> frame) {
-  std::uint32_t words[2] = {0, 0};
-  if (frame.size() < sizeof words) {
-    return fail(ErrorCode::kInvalidArgument,
-                "frame: length is " + std::to_string(frame.size()) + " bytes, 8 are the least");
-  }
-  if (frame.size() > kMaxFrameBytes) {
-    return fail(ErrorCode::kInvalidArgument, "frame: length is " + std::to_string(frame.size()) +
-                                                 " bytes, " + std::to_string(kMaxFrameBytes) +
-                                                 " are the most");
-  }
-  std::memcpy(words, frame.data(), sizeof words);
-  if (words[0] != kFrameMagic) {
-    return fail(ErrorCode::kInvalidArgument, "frame: magic is not \"ORLF\": not an Orlop peer");
-  }
-  const auto kind = static_cast<FrameKind>(words[1]);
-  if (name_of(kind).empty()) {
-    return fail(ErrorCode::kInvalidArgument,
-                "frame: kind " + std::to_string(words[1]) + " is unknown");
-  }
-  if (is_bare(kind) && frame.size() != sizeof words) {
-    return fail(ErrorCode::kInvalidArgument, std::string(name_of(kind)) + " frame: length " +
-                                                 std::to_string(frame.size() - sizeof words) +
-                                                 " bytes too many");
-  }
-  return kind;
-}
-
 template <class Frame>
 Result<Frame> decode(std::span<const std::byte> bytes) {
   static_assert(kKindOf<Frame> != FrameKind{});
-  Reader reader(bytes, kKindOf<Frame>);
+  FrameReader reader(bytes, kKindOf<Frame>);
   Frame frame;
   describe(reader, frame);
   const auto whole = reader.finish();
@@ -540,34 +274,5 @@ template Result<HelloFrame> decode(std::span<const std::byte>);
 template Result<HandOverFrame> decode(std::span<const std::byte>);
 template Result<UpgradeFrame> decode(std::span<const std::byte>);
 template Result<LedgerFrame> decode(std::span<const std::byte>);
-
-DescriptorRange descriptors_of(FrameKind kind) {
-  switch (kind) {
-    case FrameKind::kAttach:
-    case FrameKind::kResume:
-      return {1, 1};
-    case FrameKind::kWelcome:
-      return {6, 6};
-    case FrameKind::kHold:
-    case FrameKind::kHandOver:
-      return {5, 5};
-    case FrameKind::kHello:
-      return {3, 4};
-    case FrameKind::kHeld:
-      return {0, 1};
-    case FrameKind::kResumed:
-    case FrameKind::kRefusal:
-    case FrameKind::kDrop:
-    case FrameKind::kServing:
-    case FrameKind::kHandOverEnd:
-    case FrameKind::kStop:
-    case FrameKind::kPing:
-    case FrameKind::kPong:
-    case FrameKind::kUpgrade:
-    case FrameKind::kLedger:
-      return {0, 0};
-  }
-  return {0, 0};
-}
 
 }  // namespace orlop::protocol
