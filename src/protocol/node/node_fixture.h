@@ -109,7 +109,7 @@ class NodeWorld {
   MonoNs now = 100 * kNsPerSecond;
 
   // ---- clients ----
-  ClientId attach(std::string name = "worker", std::uint32_t cells = 4'096) {
+  ClientId attach(const std::string& name = "worker", std::uint32_t cells = 4'096) {
     const ClientId client{next_client_++};
     segment::ChannelSizes sizes;
     sizes.ledger_cells = cells;
