@@ -59,9 +59,9 @@ def table(result: dict[str, Any]) -> str:
                  for one, kind in zip(turn["others"], turn["kinds"], strict=True) if kind == "load"]
         lines.append(f"decode {name:7} {median(one['tokens_per_s'] for one in rounds):8.1f} tokens/s; a load beside it "
                      f"{median(loads):.1f} ms")
-        lines += [f"  {phase:11} " + "  ".join(f"{what} {median(one['steps'][phase][what] for one in rounds):8.2f}"
+        lines += [f"  {phase:11} " + "  ".join(f"{what} {median(one['phases'][phase][what] for one in rounds):8.2f}"
                                                 for what in ("steps", "median", "sum"))
-                  for phase in rounds[0]["steps"] if all(phase in one["steps"] for one in rounds)]
+                  for phase in rounds[0]["phases"] if all(phase in one["phases"] for one in rounds)]
     for one in result.get("bars", []):
         ratio = "not measured" if one["ratio"] is None else f"{one['ratio']:.3f}"
         lines.append(f"{'holds ' if one['ok'] else 'MISSED'} {one['name']}: {ratio} {one['sense']} {one['bar']}")

@@ -177,6 +177,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, help="of first tokens")
     parser.add_argument("--decode-rounds", type=int)
     options = parser.parse_args()
+    if options.compare and not Path(options.compare, "orlop", "__init__.py").exists():
+        # The engine would take the package that the others take, and be compared with itself.
+        parser.error(f"--compare: {options.compare} has no package orlop; name the folder that contains it")
     options.out.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     report = Report(options.out)

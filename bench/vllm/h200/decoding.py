@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
-_AFTER = 8  # steps: in which a save's copies are under way, 40 ms
+_AFTER = 8  # steps, 40 ms; the copies of a save of 8 Ki tokens take the first 22 (PCIe 5)
 
 
 def run(engine: Any, sampling: Callable[[int], Any], decodes: list[list[int]], tokens: int,
@@ -50,7 +50,7 @@ def run(engine: Any, sampling: Callable[[int], Any], decodes: list[list[int]], t
             engine.add_request(name, {"prompt_token_ids": waiting.pop(0)[1]}, sampling(1))
     decoded = sum(counts.values()) - first
     return {"decoded": decoded, "seconds": ended - begun, "tokens_per_s": decoded / (ended - begun),
-            # (ms, number of the other that was under way, -1 for none), one a step.
+            # One a step: (ms, number of the other that was under way, -1 for none).
             "steps": steps, "seconds_all": time.perf_counter() - begun,
             # Of those that were over before the last decode was: then all engines did the same work meanwhile.
             "within": sum(one["decoded"] < sum(counts.values()) for one in arrived.values()),
@@ -58,8 +58,8 @@ def run(engine: Any, sampling: Callable[[int], Any], decodes: list[list[int]], t
 
 
 def by_phase(steps: Sequence[tuple[float, int]], kinds: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Where the time of the steps of run() went: their number, median and sum in ms, `alone`, while an other of a kind was
-    under way, and in the first ones after it."""
+    """Number, median and sum (ms) of the steps of run(): `alone`, with an other of a kind under way (the kind's name),
+    and in the first ones after it (`after` and the kind)."""
     phases: dict[str, list[float]] = {}
     last, since = "", _AFTER
     for ms, other in steps:

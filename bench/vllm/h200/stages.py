@@ -211,7 +211,7 @@ def _decode(run: Run, engine: EngineProcess, decodes: list[list[int]], loads: li
                        f"{len(others)} other requests were over in time")
         return
     result["kinds"] = kinds
-    result["steps"] = decoding.by_phase(result["steps"], kinds)
+    result["phases"] = decoding.by_phase(result.pop("steps"), kinds)
     results.setdefault(engine.name, []).append(result)
 
 
