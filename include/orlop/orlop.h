@@ -70,7 +70,7 @@ extern "C" {
 // ---- Versions
 
 // Of this header's functions and structs. Grows when something is added; what exists stays.
-#define ORLOP_API_VERSION 2
+#define ORLOP_API_VERSION 3
 
 // ORLOP_API_VERSION of the library that was loaded; at least the header's, or calls are missing.
 ORLOP_EXPORT uint32_t orlop_api_version(void);
@@ -602,6 +602,9 @@ typedef struct orlop_page_cache_options {
   // out.
   void (*progress)(void* context, uint64_t done_bytes, uint64_t all_bytes);
   void* progress_context;
+  // Backups off a GPU go in bursts of at most so many bytes, 64 KiB or more, with the copy engine
+  // free for an engine's own copies in between. 0: no bursts, the link's full rate.
+  uint64_t backup_burst_bytes;
 } orlop_page_cache_options;
 
 typedef struct orlop_page_cache orlop_page_cache;

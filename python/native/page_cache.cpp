@@ -166,13 +166,14 @@ RestoreBox restore(const PageCacheBox& self, const GivenItems& given, std::uintp
 PageCacheBox open(const ClientObject& client, const std::vector<PoolTuple>& pools,
                   const std::vector<PartTuple>& parts, bool token_first, std::uint32_t value_len,
                   const std::string& engine, int device, std::uint64_t staging_bytes,
-                  nb::object progress, nb::object memory) {
+                  std::uint64_t backup_burst_bytes, nb::object progress, nb::object memory) {
   Client& usable = client.usable();
   const KvLayout layout = layout_of(pools, parts, token_first);
   PageCacheOptions options;
   options.engine = choice_of(engine);
   options.device = device;
   if (staging_bytes != 0) options.staging_bytes = staging_bytes;
+  options.backup_burst_bytes = backup_burst_bytes;
   PyObject* const told = progress.is_none() ? nullptr : progress.ptr();
   if (told != nullptr) {
     options.progress = [told](std::uint64_t done, std::uint64_t all) {
@@ -222,7 +223,8 @@ void bind_page_cache(nb::module_& module) {
       nb::arg("pools"), nb::arg("parts"));
   module.def("_open_page_cache", &open, nb::arg("client"), nb::arg("pools"), nb::arg("parts"),
              nb::arg("token_first"), nb::arg("value_len"), nb::arg("engine"), nb::arg("device"),
-             nb::arg("staging_bytes"), nb::arg("progress").none(), nb::arg("memory"));
+             nb::arg("staging_bytes"), nb::arg("backup_burst_bytes"), nb::arg("progress").none(),
+             nb::arg("memory"));
   nb::class_<PageCacheBox>(module, "_PageCache", "Behind orlop.gpu.PageCache.")
       .def("backup", &back_up, nb::arg("items"), nb::arg("stream"))
       .def("restore", &restore, nb::arg("items"), nb::arg("stream"), nb::arg("ranges"))

@@ -159,7 +159,8 @@ class PageCache:
 
     engine: "auto" (by the machine's measurements), "host", "staged", "direct" or "pieces".
     device: CUDA's number; None: where the layout's memory is. staging_bytes: GPU memory a direction,
-    0: as much as `orlop/gpu.h` says.
+    0: as much as `orlop/gpu.h` says. backup_burst_bytes: backups off a GPU go in bursts of at most so
+    many bytes, between which an engine's own copies to the host get their turn; 0: no bursts.
     progress: called with (done_bytes, all_bytes) while value memory is registered with CUDA.
 
     The client must be attached (NoNode). Raises ValueError for a layout that is wrong, in words that
@@ -170,12 +171,13 @@ class PageCache:
 
     def __init__(self, client: _native.Client, layout: KvLayout, value_len: int, *,
                  engine: str = "auto", device: int | None = None, staging_bytes: int = 0,
-                 progress: Callable[[int, int], None] | None = None) -> None:
+                 backup_burst_bytes: int = 0, progress: Callable[[int, int], None] | None = None) -> None:
         pools, parts = layout._tuples()
         self._pools = len(pools)
         self._cache = _native._open_page_cache(
             client, pools, parts, layout.token_first, value_len, engine,
-            -1 if device is None else device, staging_bytes, progress, layout)
+            -1 if device is None else device, staging_bytes, backup_burst_bytes,
+            progress, layout)
 
     def backup(self, items: Iterable[BackupItem], stream: int = 0) -> Backup:
         """Copies pages into the memory of puts and commits them by itself.

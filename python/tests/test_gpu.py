@@ -200,6 +200,14 @@ def test_a_cancelled_backup_raises_closed_or_was_done(client: orlop.Client,
     assert pages.stats.running == 0
 
 
+def test_a_backup_burst_is_taken_and_a_useless_one_is_refused_on_every_machine(client: orlop.Client,
+                                                                             paged: orlop.Namespace) -> None:
+    layout = layout_of(random_cache(7))
+    store(client, paged, PageCache(client, layout, VALUE_LEN, backup_burst_bytes=64 << 10), range(4))
+    with pytest.raises(ValueError, match="backup_burst_bytes: is 65535, must be 0 .* at least 65536"):
+        PageCache(client, layout, VALUE_LEN, backup_burst_bytes=(64 << 10) - 1)
+
+
 JOBS = (
     "import numpy as np\n"
     "from orlop.gpu import KvLayout, PageCache\n"

@@ -147,6 +147,7 @@ Result<PageCacheOptions> read_options(const orlop_page_cache_options* given) {
     options.device = read->device;
   }
   if (read->staging_bytes != 0) options.staging_bytes = read->staging_bytes;
+  options.backup_burst_bytes = read->backup_burst_bytes;
   if (read->progress != nullptr) {
     options.progress = [call = read->progress, context = read->progress_context](
                            std::uint64_t done, std::uint64_t all) { call(context, done, all); };

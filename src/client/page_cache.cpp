@@ -45,8 +45,10 @@ using client::UsableMemory;
 namespace {
 
 gpu::EngineWish wish_of(const PageCacheOptions& options) {
-  gpu::EngineWish wish{
-      .kind = {}, .device = options.device, .staging_bytes = options.staging_bytes};
+  gpu::EngineWish wish{.kind = {},
+                       .device = options.device,
+                       .staging_bytes = options.staging_bytes,
+                       .backup_burst_bytes = options.backup_burst_bytes};
   switch (options.engine) {
     case CopyEngineChoice::kAuto:
       break;

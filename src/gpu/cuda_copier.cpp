@@ -65,6 +65,12 @@ class Copier final : public CudaCopier {
   void look_after_jobs();
 
   const CudaCopierOptions options_;
+  // The longest slice of a staged copy, and how many bytes are on their way when the next goes.
+  struct Flow {
+    std::uint64_t slice_bytes = 0, window_bytes = 0;
+  };
+  Flow flow(CopyDirection direction) const;
+
   std::uint64_t slot_bytes_ = 0;
   bool direct_possible_ = false;
   std::shared_ptr<CudaLane> backups_, restores_;
@@ -96,9 +102,17 @@ Result<void> Copier::make_lanes() {
     if (!runner) return std::unexpected(runner.error());
     (direction == CopyDirection::kBackup ? backups_ : restores_) =
         std::make_shared<CudaLane>(queue_of(std::move(*runner)), options_.device,
-                                   options_.callers_bytes, options_.window_bytes);
+                                   options_.callers_bytes, flow(direction).window_bytes);
   }
   return {};
+}
+
+Copier::Flow Copier::flow(CopyDirection direction) const {
+  if (direction == CopyDirection::kRestore || options_.backup_burst_bytes == 0) {
+    return {slot_bytes_, options_.window_bytes};
+  }
+  const std::uint64_t burst = options_.backup_burst_bytes / kSlotUnit * kSlotUnit;
+  return {std::min(slot_bytes_, burst), 1};  // the next one when nothing is on its way
 }
 
 Copier::~Copier() {
@@ -176,14 +190,16 @@ EngineKind Copier::engine_of(const CopyRequest& request) const {
 SliceLimits Copier::limits(EngineKind engine, const CompiledLayout& layout, CopyDirection direction,
                            std::uint32_t numbers_per_value) const {
   SliceLimits limits;
-  limits.most_bytes = slot_bytes_;
+  limits.most_bytes = flow(direction).slice_bytes;
   limits.most_values = SliceRunner::kMostValues;
   limits.numbers_per_value = numbers_per_value;
   limits.most_numbers = kSharedNumbers;
   if (engine == EngineKind::kStaged) {
     // Behind a slot of bytes a kernel has company on the link already. Short slices would only be
     // more of them, and beside a model each one's kernel waits for multiprocessors.
-    if (lane(direction).bytes_on_their_way() >= slot_bytes_) limits.least_bytes = slot_bytes_;
+    if (lane(direction).bytes_on_their_way() >= limits.most_bytes) {
+      limits.least_bytes = limits.most_bytes;
+    }
     return limits;
   }
   limits.least_bytes = limits.most_bytes;  // nothing to overlap

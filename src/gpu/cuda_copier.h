@@ -27,6 +27,9 @@ struct CudaCopierOptions {
   std::uint64_t staging_bytes = 192 << 20;  // of GPU memory, a direction
   // Submitted and not yet copied, a direction: ~10 ms of a PCIe 5 x16 link.
   std::uint64_t window_bytes = 512 << 20;
+  // If not 0, backups go in slices of at most so many bytes, at least kLeastBackupBurst, one at a
+  // time instead of the window: a copy engine that has nothing queued looks at other streams.
+  std::uint64_t backup_burst_bytes = 0;
   // Of the window, what submit() puts on its way itself: some ms of the link. The copier's thread
   // follows with the rest, so that the caller, and a job of the other direction, need not wait.
   std::uint64_t callers_bytes = 128 << 20;

@@ -65,10 +65,10 @@ class CudaLaneTest : public ::testing::Test {
  protected:
   static constexpr std::uint64_t kCallers = 2 * kSliceBytes, kWindow = 4 * kSliceBytes;
 
-  CudaLaneTest() {
+  explicit CudaLaneTest(std::uint64_t window = kWindow) {
     auto device = std::make_unique<Device>();
     device_ = device.get();
-    lane_ = std::make_shared<CudaLane>(std::move(device), 0, kCallers, kWindow);
+    lane_ = std::make_shared<CudaLane>(std::move(device), 0, kCallers, window);
   }
   // One range a slice.
   std::shared_ptr<CudaJob> job_of(std::size_t slices) {
@@ -115,6 +115,32 @@ TEST_F(CudaLaneTest, Caller_submits_its_share_and_the_copiers_thread_the_window)
   EXPECT_TRUE(job->result().has_value());
   EXPECT_EQ(device_->recorded, 6);
   EXPECT_TRUE(lane_->idle());
+}
+
+// As backups in bursts are: between two slices the device has nothing of the lane to do.
+class CudaLaneOfBursts : public CudaLaneTest {
+ protected:
+  CudaLaneOfBursts() : CudaLaneTest(1) {}
+};
+
+TEST_F(CudaLaneOfBursts, Slice_goes_when_the_one_before_has_arrived_also_of_the_next_job) {
+  const auto first = add(2), second = add(1);
+  for (std::size_t submitted = 1; submitted <= 3; ++submitted) {
+    told();
+    EXPECT_EQ(device_->submitted.size(), submitted) << "none beside another";
+    device_->complete(submitted);
+  }
+  EXPECT_THAT(told(), ElementsAre(second.get())) << "the first was told before";
+  EXPECT_TRUE(first->done() && lane_->idle());
+}
+
+TEST_F(CudaLaneOfBursts, What_a_stream_waits_for_goes_at_once) {
+  const auto job = add(4);
+  EXPECT_EQ(device_->submitted.size(), 1u);
+  ASSERT_TRUE(lane_->submit_range(*job, 2).has_value());
+  EXPECT_EQ(device_->submitted.size(), 3u);
+  told();
+  EXPECT_EQ(device_->submitted.size(), 3u);
 }
 
 TEST_F(CudaLaneTest, Job_cancelled_in_the_queue_is_told_at_once_and_once) {

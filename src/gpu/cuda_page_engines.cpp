@@ -55,6 +55,7 @@ Result<std::unique_ptr<PageEngines>> make_cuda_page_engines(const CompiledLayout
   options.device = **device;
   options.engine = wish.kind;
   options.staging_bytes = wish.staging_bytes;
+  options.backup_burst_bytes = wish.backup_burst_bytes;
   options.table = machine_engine_table(**device, &note);
   if (wish.kind) note = "engine " + std::string(to_string(*wish.kind));
   const Result<EngineTableKey> key = device_key(**device);

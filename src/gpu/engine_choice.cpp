@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu/engine_choice.h"
 
+#include <string>
 #include <utility>
 
 namespace orlop::gpu {
@@ -26,6 +27,12 @@ class HostEngines final : public PageEngines {
 
 Result<std::unique_ptr<PageEngines>> make_page_engines(const CompiledLayout& layout,
                                                        const EngineWish& wish) {
+  // Here too, so that a value that only a GPU has a use for is not found out on the first GPU.
+  if (wish.backup_burst_bytes != 0 && wish.backup_burst_bytes < kLeastBackupBurst) {
+    return fail(ErrorCode::kInvalidArgument,
+                "backup_burst_bytes: is " + std::to_string(wish.backup_burst_bytes) +
+                    ", must be 0 (no bursts) or at least " + std::to_string(kLeastBackupBurst));
+  }
 #ifdef ORLOP_WITH_CUDA
   if (wish.kind != EngineKind::kHost) {
     auto device = make_cuda_page_engines(layout, wish);

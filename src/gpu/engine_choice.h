@@ -20,10 +20,14 @@
 
 namespace orlop::gpu {
 
+// As a slot's: shorter slices would cost more than they copy.
+inline constexpr std::uint64_t kLeastBackupBurst = 64 * 1024;
+
 struct EngineWish {
   std::optional<EngineKind> kind{};         // none: by the machine's table of measurements
   int device = -1;                          // -1: where the layout's memory is
   std::uint64_t staging_bytes = 192 << 20;  // GPU memory a direction, for staged
+  std::uint64_t backup_burst_bytes = 0;     // of a GPU: PageCacheOptions
 };
 
 class PageEngines {
@@ -49,7 +53,7 @@ class PageEngines {
 };
 
 // Errors: kInvalidArgument (an engine was asked for that is not built in, or that cannot reach the
-// layout's memory: names both), kSystem (a CUDA call).
+// layout's memory: names both; a burst below kLeastBackupBurst), kSystem (a CUDA call).
 Result<std::unique_ptr<PageEngines>> make_page_engines(const CompiledLayout& layout,
                                                        const EngineWish& wish);
 

@@ -83,6 +83,8 @@ Rows option_rows() {
       with("cache_engine_for_memory_of_the_cpu", {"'staged'", "'host'"},
            [](auto& options) { options.engine = ORLOP_ENGINE_STAGED; }),
       with("cache_unknown_flag", {"flags", "6"}, [](auto& options) { options.flags = 7; }),
+      with("cache_backup_burst_too_short", {"backup_burst_bytes", "65535", "65536"},
+           [](auto& options) { options.backup_burst_bytes = 65'535; }),
       with("cache_device_negative", {"device", "negative"},
            [](auto& options) {
              options.flags = ORLOP_PAGE_CACHE_DEVICE;
