@@ -63,11 +63,10 @@ const void* kernel_of(bool restore) {
 }  // namespace
 
 cudaError_t launch_brief(const BriefArguments& arguments, bool restore, unsigned blocks,
-                         cudaStream_t stream) {
+                         KernelLauncher& launcher, cudaStream_t stream) {
   BriefArguments copy = arguments;
   void* parameters[] = {&copy};
-  return cudaLaunchKernel(kernel_of(restore), dim3(blocks), dim3(kBriefThreads), parameters, 0,
-                          stream);
+  return launcher.launch(kernel_of(restore), {blocks, kBriefThreads, 0}, parameters, stream);
 }
 
 cudaError_t load_brief_kernels() {

@@ -14,6 +14,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "gpu/cuda_launch.h"
+
 namespace orlop::gpu {
 
 inline constexpr unsigned kBriefThreads = 512;
@@ -36,7 +38,7 @@ static_assert(sizeof(BriefArguments) < 4096, "limit of kernel parameters");
 // restore: values -> cache; else cache -> values. Requires: blocks 1..kBriefBlocks, count <= blocks
 // * kBriefChunksOfBlock, at most kBriefValues values. Error: of the launch.
 cudaError_t launch_brief(const BriefArguments& arguments, bool restore, unsigned blocks,
-                         cudaStream_t stream);
+                         KernelLauncher& launcher, cudaStream_t stream);
 
 // As load_move_kernels().
 cudaError_t load_brief_kernels();

@@ -251,12 +251,13 @@ bool bulk_takes(const MoveArguments& a) {
 }
 
 cudaError_t launch_bulk(const MoveArguments& arguments, MoveKind kind, unsigned blocks,
-                        cudaStream_t stream) {
+                        KernelLauncher& launcher, cudaStream_t stream) {
   MoveArguments copy = arguments;
   void* parameters[] = {&copy};
   const std::uint64_t numbers = std::uint64_t{arguments.count} * arguments.numbers_per_value;
-  return cudaLaunchKernel(kernel_of(kind), dim3(blocks), dim3(kBulkWarps * kLanes), parameters,
-                          memory_for(arguments.numbers != nullptr ? numbers : 0), stream);
+  const std::size_t shared = memory_for(arguments.numbers != nullptr ? numbers : 0);
+  return launcher.launch(kernel_of(kind), {blocks, kBulkWarps * kLanes, shared}, parameters,
+                         stream);
 }
 
 cudaError_t load_bulk_kernels(bool* there) {

@@ -28,7 +28,7 @@ bool bulk_takes(const MoveArguments& arguments);
 // As launch_move(), for kScatter and kGather. Requires: bulk_takes(), load_bulk_kernels() said that
 // they are there.
 cudaError_t launch_bulk(const MoveArguments& arguments, MoveKind kind, unsigned blocks,
-                        cudaStream_t stream);
+                        KernelLauncher& launcher, cudaStream_t stream);
 
 // Loads the kernels' code now. *there: this device has bulk copies.
 cudaError_t load_bulk_kernels(bool* there);

@@ -14,6 +14,7 @@
 #include "base/rng.h"
 #include "gpu/compiled_layout.h"
 #include "gpu/cuda_geometry.h"
+#include "gpu/cuda_graph_launcher.h"
 #include "gpu/cuda_resources.h"
 
 namespace orlop::gpu {
@@ -139,8 +140,8 @@ class Move {
     a.sums = reinterpret_cast<unsigned long long*>(device.get());
     a.arrived = reinterpret_cast<unsigned int*>(device.get() + kPinned - 8);
     EXPECT_TRUE(bulk_takes(a));
-    must(bulk ? launch_bulk(a, kind, kBlocks, nullptr)
-              : launch_move(a, kind, 16, kBlocks, nullptr));
+    must(bulk ? launch_bulk(a, kind, kBlocks, launcher_, nullptr)
+              : launch_move(a, kind, 16, kBlocks, launcher_, nullptr));
     must(cudaDeviceSynchronize());
     EXPECT_EQ(*a.flag, a.ticket);
     EXPECT_EQ(device.bytes(), zeros) << "left for the next kernel";
@@ -178,6 +179,7 @@ class Move {
     return a;
   }
 
+  GraphLauncher launcher_;
   Rng rng_;
   Scene scene_;
   std::vector<std::byte> cache_before_, stage_before_;

@@ -278,20 +278,18 @@ Kernel kernel_of(MoveKind kind, unsigned unit) {
 }  // namespace
 
 cudaError_t launch_move(const MoveArguments& arguments, MoveKind kind, unsigned unit,
-                        unsigned blocks, cudaStream_t stream) {
+                        unsigned blocks, KernelLauncher& launcher, cudaStream_t stream) {
   const std::uint64_t numbers =
       static_cast<std::uint64_t>(arguments.count) * arguments.numbers_per_value;
   const bool shared_numbers = arguments.numbers != nullptr && numbers <= kSharedNumbers;
   const bool shared_values = arguments.stage == nullptr && arguments.value_addresses != nullptr;
   const std::size_t shared = (shared_numbers ? numbers * sizeof(std::uint32_t) : 0) +
                              (shared_values ? arguments.count * sizeof(std::byte*) : 0);
-  // Not <<<>>> and cudaGetLastError: that would also return, and clear, what another library of
-  // this process left behind on this thread.
   MoveArguments copy = arguments;
   bool in_shared = shared_numbers;
   void* parameters[] = {&copy, &in_shared};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel_of(kind, unit)), dim3(blocks),
-                          dim3(kMoveThreads), parameters, shared, stream);
+  return launcher.launch(reinterpret_cast<const void*>(kernel_of(kind, unit)),
+                         {blocks, kMoveThreads, shared}, parameters, stream);
 }
 
 cudaError_t load_move_kernels() {

@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "gpu/cuda_launch.h"
+
 namespace orlop::gpu {
 
 // n / divisor for n < 2^31 by one multiplication (Granlund and Montgomery 1994).
@@ -90,7 +92,7 @@ static_assert(sizeof(MoveArguments) < 4096, "limit of kernel parameters");
 // and 2). Requires: numbers_per_value * count <= kSharedNumbers or numbers are read in place;
 // count <= kSharedValues when value_addresses is used. Error: of the launch.
 cudaError_t launch_move(const MoveArguments& arguments, MoveKind kind, unsigned unit,
-                        unsigned blocks, cudaStream_t stream);
+                        unsigned blocks, KernelLauncher& launcher, cudaStream_t stream);
 
 // Loads the kernels' code now, so that the first copy need not. Error: no code for this device.
 cudaError_t load_move_kernels();

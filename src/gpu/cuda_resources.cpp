@@ -9,15 +9,6 @@
 #include "gpu/cuda_call.h"
 
 namespace orlop::gpu {
-namespace {
-
-template <class Handle>
-Handle in_this_context(typename Handle::pointer made) {
-  return Handle(made, typename Handle::deleter_type(driver_contexts().current()));
-}
-
-}  // namespace
-
 Result<Stream> make_stream(bool urgent) {
   int least = 0, greatest = 0;
   ORLOP_CUDA(cudaDeviceGetStreamPriorityRange, &least, &greatest);

@@ -40,8 +40,17 @@ class EndInContext {
 };
 using Stream = std::unique_ptr<CUstream_st, EndInContext<cudaStreamDestroy>>;
 using Event = std::unique_ptr<CUevent_st, EndInContext<cudaEventDestroy>>;
+using Graph = std::unique_ptr<CUgraph_st, EndInContext<cudaGraphDestroy>>;
+// Launches that have yet to run do run.
+using GraphExec = std::unique_ptr<CUgraphExec_st, EndInContext<cudaGraphExecDestroy>>;
 using DeviceMemory = std::unique_ptr<std::byte, EndInContext<cudaFree>>;
 using PinnedMemory = std::unique_ptr<std::byte, EndInContext<cudaFreeHost>>;
+
+// An owner of what was made in the context that is current.
+template <class Handle>
+Handle in_this_context(typename Handle::pointer made) {
+  return Handle(made, typename Handle::deleter_type(driver_contexts().current()));
+}
 
 // urgent: its kernels go before those of other streams that wait for a multiprocessor.
 Result<Stream> make_stream(bool urgent);

@@ -170,7 +170,7 @@ Result<void> SliceRunner::run_brief(const CudaJob& job, std::uint64_t ticket) {
                     a.chunks + std::size_t{i} * a.chunks_of_value);
   }
   const unsigned blocks = std::min({options_.blocks, kBriefBlocks, a.count});
-  ORLOP_CUDA(launch_brief, a, restoring(), blocks, kernels_.get());
+  ORLOP_CUDA(launch_brief, a, restoring(), blocks, launcher_, kernels_.get());
   return {};
 }
 
@@ -238,9 +238,9 @@ Result<void> SliceRunner::launch(const CudaJob& job, std::size_t index, MoveKind
   a.ticket = ticket;
   const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>(options_.blocks, items));
   if (is_for_bulk(a, kind, geometry)) {
-    ORLOP_CUDA(launch_bulk, a, kind, blocks, kernels_.get());
+    ORLOP_CUDA(launch_bulk, a, kind, blocks, launcher_, kernels_.get());
   } else {
-    ORLOP_CUDA(launch_move, a, kind, geometry.unit(), blocks, kernels_.get());
+    ORLOP_CUDA(launch_move, a, kind, geometry.unit(), blocks, launcher_, kernels_.get());
   }
   return {};
 }

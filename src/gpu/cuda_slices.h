@@ -25,6 +25,7 @@
 #include <optional>
 #include <vector>
 
+#include "gpu/cuda_graph_launcher.h"
 #include "gpu/cuda_job.h"
 #include "gpu/cuda_resources.h"
 #include "gpu/page_copier.h"
@@ -102,6 +103,7 @@ class SliceRunner {
     return {copies_.get(), kernels_.get(), signals_.get()};
   }
   Stream copies_, kernels_, signals_;
+  GraphLauncher launcher_;
   DeviceMemory ring_, sums_;
   unsigned int* arrived_ = nullptr;
   bool has_bulk_kernels_ = false;

@@ -21,6 +21,7 @@ Result<std::unique_ptr<CudaCopier>> bench_copier(int device, std::optional<Engin
 BenchShape opaque_shape(std::uint64_t piece_bytes);  // 72 pieces a value
 BenchShape latent_shape();                           // MLA
 
+Result<void> bench_graph(BenchRun& run);       // what copies leave behind for a model
 Result<void> bench_throughput(BenchRun& run);  // one way and both ways, all placements
 Result<void> bench_latency(BenchRun& run);     // 1 and 16 pages
 Result<void> bench_ranges(BenchRun& run);      // 8 layer ranges

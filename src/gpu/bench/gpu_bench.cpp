@@ -19,8 +19,10 @@ struct Group {
   const char* name;
   Result<void> (*run)(BenchRun&);
 };
-// The link first, while nothing has warmed the machine up; baselines that take SMs last.
-constexpr Group kGroups[] = {{"throughput", bench_throughput},
+// First what the libraries of other groups would leave behind before it; then the link, while
+// nothing has warmed the machine up; baselines that take SMs last.
+constexpr Group kGroups[] = {{"graph", bench_graph},
+                             {"throughput", bench_throughput},
                              {"latency", bench_latency},
                              {"ranges", bench_ranges},
                              {"submit", bench_submit},

@@ -24,7 +24,8 @@ struct GpuBenchOptions {
   std::uint64_t batch_bytes = std::uint64_t{1} << 30;  // of a throughput row, in one direction
   int pairs = 15;                                      // of a throughput row
   int short_pairs = 101;                               // of a latency row
-  std::vector<std::string> only;  // groups: throughput, latency, ranges, submit, gemm, host, ...
+  std::vector<std::string>
+      only;  // groups: graph, throughput, latency, ranges, submit, gemm, host, ...
   std::function<void(const std::string&)> progress = [](const std::string&) {};
 };
 

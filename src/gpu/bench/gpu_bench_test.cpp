@@ -14,7 +14,7 @@ TEST(GpuBench, A_group_that_is_not_there_is_refused_by_name) {
   ASSERT_FALSE(report.has_value());
   EXPECT_EQ(report.error().code, ErrorCode::kInvalidArgument);
   EXPECT_THAT(report.error().message, HasSubstr("'thoughput'"));
-  EXPECT_THAT(report.error().message, HasSubstr("throughput, latency"));
+  EXPECT_THAT(report.error().message, HasSubstr("graph, throughput, latency"));
 }
 
 }  // namespace
