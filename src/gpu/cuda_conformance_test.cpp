@@ -193,6 +193,8 @@ std::vector<EngineFactory> engines() {
                                   .window_bytes = 256 << 10,
                                   .slots = 2}),
           factory("by_table", {.staging_bytes = kStaging}),
+          // As an engine wants it that decodes meanwhile.
+          factory("by_table_bursts", {.staging_bytes = kStaging, .backup_burst_bytes = 192 << 10}),
           // The caller's thread submits one slice, or nothing; the copier's thread the rest, while
           // streams wait for ranges and jobs are cancelled.
           factory("staged_handover", {.engine = EngineKind::kStaged,
@@ -234,6 +236,7 @@ class OnePage {
                             .stream = stream},
                            [this](CopyJob&) { ++callbacks; });
   }
+  void take_new_copier() { copier_ = engine_.make_copier(); }
   CudaUnderTest& engine() { return engine_; }
   std::uint64_t slices() const { return dynamic_cast<CudaCopier&>(*copier_).stats().slices; }
   std::atomic<int> callbacks{0};
@@ -306,6 +309,31 @@ TEST(CudaCopier, Job_behind_another_has_no_short_slices) {
   // Of 2, 4 and 8 MiB; of 8 MiB less a chunk, and a rest.
   EXPECT_EQ(alone, 6u);
   EXPECT_EQ(behind, 5u);
+}
+
+// Engines capture their graphs at their start, in the mode in which a call of any thread that makes
+// memory fails, and the capture with it; a node may be found just then.
+TEST(CudaCopier, Is_made_and_copies_while_another_thread_captures_a_graph) {
+  if (!has_device()) GTEST_SKIP() << "there is no device";
+  OnePage bed({.engine = EngineKind::kStaged, .staging_bytes = 32 << 20});
+  const auto stream = static_cast<cudaStream_t>(bed.engine().make_stream());
+  const auto memory = bed.engine().cache_memory(64);
+  must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  std::thread other([&] {
+    bed.take_new_copier();
+    const auto job = bed.back_up(1 << 20);
+    ASSERT_TRUE(job.has_value()) << job.error().message;
+    EXPECT_TRUE((*job)->wait(std::chrono::seconds(10)));
+    EXPECT_TRUE((*job)->result().has_value());
+  });
+  other.join();
+  must(cudaMemsetAsync(reinterpret_cast<void*>(memory->address()), 1, 64, stream));
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+  std::size_t nodes = 0;
+  must(cudaGraphGetNodes(graph, nullptr, &nodes));
+  EXPECT_EQ(nodes, 1u) << "what was captured, and nothing of ours";
+  must(cudaGraphDestroy(graph));
 }
 
 // It does not have to wait for jobs before it, which an engine's stream may hold for long.

@@ -35,7 +35,8 @@ class Driver final : public Contexts {
                      find(retain_, "cuDevicePrimaryCtxRetain") &&
                      find(state_, "cuDevicePrimaryCtxGetState") &&
                      find(get_current_, "cuCtxGetCurrent") && find(push_, "cuCtxPushCurrent_v2") &&
-                     find(pop_, "cuCtxPopCurrent_v2");
+                     find(pop_, "cuCtxPopCurrent_v2") &&
+                     find(exchange_capture_mode_, "cuThreadExchangeStreamCaptureMode");
     if (all) status_ = init(0);
   }
 
@@ -72,6 +73,11 @@ class Driver final : public Contexts {
     CUcontext context = nullptr;
     (void)pop_(&context);
   }
+  int exchange_capture_mode(int mode) override {
+    auto exchanged = static_cast<CUstreamCaptureMode>(mode);
+    if (status_ == CUDA_SUCCESS) (void)exchange_capture_mode_(&exchanged);
+    return exchanged;
+  }
 
  private:
   Result<CUdevice> number_of(int device) const {
@@ -90,6 +96,7 @@ class Driver final : public Contexts {
   CUresult (*get_current_)(CUcontext*) = nullptr;
   CUresult (*push_)(CUcontext) = nullptr;
   CUresult (*pop_)(CUcontext*) = nullptr;
+  CUresult (*exchange_capture_mode_)(CUstreamCaptureMode*) = nullptr;
   std::mutex mutex_;
   std::map<int, Context> primaries_;
 };
@@ -102,7 +109,15 @@ Contexts& driver_contexts() {
   return *only;
 }
 
-DeviceScope::DeviceScope(int device, Contexts& contexts) : contexts_(contexts) {
+RelaxedCapture::RelaxedCapture(Contexts& contexts)
+    : contexts_(contexts),
+      before_(contexts.exchange_capture_mode(CU_STREAM_CAPTURE_MODE_RELAXED)) {}
+
+RelaxedCapture::~RelaxedCapture() {
+  (void)contexts_.exchange_capture_mode(before_);
+}
+
+DeviceScope::DeviceScope(int device, Contexts& contexts) : contexts_(contexts), relaxed_(contexts) {
   const Result<Context> primary = contexts_.primary(device);
   if (primary) {
     enter(*primary);
@@ -111,7 +126,8 @@ DeviceScope::DeviceScope(int device, Contexts& contexts) : contexts_(contexts) {
   }
 }
 
-DeviceScope::DeviceScope(Context context, Contexts& contexts) : contexts_(contexts) {
+DeviceScope::DeviceScope(Context context, Contexts& contexts)
+    : contexts_(contexts), relaxed_(contexts) {
   if (context != Context{}) enter(context);
 }
 
@@ -126,7 +142,7 @@ DeviceScope::~DeviceScope() {
 }
 
 AnyContextScope::AnyContextScope(int devices, Contexts& contexts)
-    : found_(contexts.current() != Context{}) {
+    : relaxed_(contexts), found_(contexts.current() != Context{}) {
   for (int device = 0; device < devices && !found_; ++device) {
     if (!contexts.is_made(device)) continue;
     scope_.emplace(device, contexts);

@@ -5,6 +5,10 @@
 // there, some hundred MiB of a GPU that this process does not use (every rank but the first of a
 // tensor parallel engine). The driver's stack of contexts gives back exactly what was there, also
 // nothing and also a context of the caller's own.
+//
+// In a scope calls are also allowed that make memory while another thread captures a CUDA graph
+// (mode "relaxed"). Without that such a call fails, and so does the capture: the engine that begins
+// it just then does not start.
 // Thread: any; a scope ends on the thread that began it, scopes nest.
 #pragma once
 
@@ -33,8 +37,23 @@ class Contexts {
   virtual bool is_made(int device) = 0;
   virtual Result<void> push(Context context) = 0;
   virtual void pop() = 0;
+  // Of the calling thread: what other threads' captures forbid it (cudaStreamCaptureMode). Returns
+  // the mode before.
+  virtual int exchange_capture_mode(int mode) = 0;
 };
 Contexts& driver_contexts();
+
+class RelaxedCapture {
+ public:
+  explicit RelaxedCapture(Contexts& contexts);
+  ~RelaxedCapture();
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  Contexts& contexts_;
+  const int before_;
+};
 
 class DeviceScope {
  public:
@@ -53,6 +72,7 @@ class DeviceScope {
   void enter(Context context);
 
   Contexts& contexts_;
+  const RelaxedCapture relaxed_;
   Result<void> entered_;
   bool pushed_ = false;
 };
@@ -66,6 +86,7 @@ class AnyContextScope {
   explicit operator bool() const { return found_; }
 
  private:
+  const RelaxedCapture relaxed_;
   std::optional<DeviceScope> scope_;
   bool found_ = false;
 };

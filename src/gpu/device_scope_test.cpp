@@ -2,9 +2,11 @@
 // Scopes on contexts of the test's own; with two devices cuda_devices_test.cpp sees the driver's.
 #include "gpu/device_scope.h"
 
+#include <cuda.h>
 #include <gtest/gtest.h>
 
 #include <array>
+#include <utility>
 #include <vector>
 
 namespace orlop::gpu {
@@ -26,12 +28,14 @@ class FakeContexts final : public Contexts {
     return {};
   }
   void pop() override { stack.pop_back(); }
+  int exchange_capture_mode(int mode) override { return std::exchange(capture_mode, mode); }
   Context of(int device) { return {&handles.at(static_cast<std::size_t>(device))}; }
 
   std::array<int, 3> handles{};
   std::array<bool, 3> made{};
   std::vector<Context> stack;
   bool refuse_push = false;
+  int capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 };
 
 TEST(DeviceScope, Leaves_a_thread_that_chose_no_device_without_one) {
@@ -60,6 +64,27 @@ TEST(DeviceScope, Puts_back_what_was_current_also_a_context_of_the_callers_own) 
       EXPECT_EQ(contexts.current(), contexts.of(1));
     }
     EXPECT_EQ(contexts.stack, std::vector{before});
+  }
+}
+
+TEST(DeviceScope, Another_threads_capture_forbids_nothing_in_it_and_what_it_did_after_it) {
+  FakeContexts contexts;
+  for (const int before : {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL}) {
+    contexts.capture_mode = before;
+    {
+      const DeviceScope scope(1, contexts);
+      EXPECT_EQ(contexts.capture_mode, CU_STREAM_CAPTURE_MODE_RELAXED);
+      {
+        const DeviceScope nothing(Context{}, contexts);
+        const AnyContextScope any(3, contexts);
+      }
+      EXPECT_EQ(contexts.capture_mode, CU_STREAM_CAPTURE_MODE_RELAXED);
+    }
+    EXPECT_EQ(contexts.capture_mode, before);
+    {
+      const AnyContextScope any(3, contexts);
+    }
+    EXPECT_EQ(contexts.capture_mode, before);
   }
 }
 
