@@ -110,7 +110,7 @@ def test_memory_that_cannot_be_made_known_is_told_and_the_engine_goes_on(engine,
                                                                          monkeypatch):
     prompt, plain = stored
 
-    def refuse(*_):
+    def refuse(*_, **__):
         raise orlop.NoMemory("cudaHostRegister: no")
 
     with engine.counted() as new:
@@ -134,19 +134,21 @@ def test_a_load_waits_until_memory_is_made_known_and_others_go_on(engine, stored
     prompt, plain = stored
     known, page_cache = threading.Event(), store.PageCache
 
-    def slow(*arguments):
+    def slow(*arguments, **named):
         assert known.wait(120)
-        return page_cache(*arguments)
+        return page_cache(*arguments, **named)
 
-    opened_again_by(engine, monkeypatch, slow)
-    monkeypatch.setattr(engine.worker._worker._loader, "_deadline", 120.0)
-    engine.forget()
-    engine.add("a", prompt, tokens=8)
-    engine.add("b", fresh_prompt(40), tokens=4)
-    done = {}
-    while "b" not in done:
-        done.update({one.request_id: one for one in engine.step() if one.finished})
-    assert "a" not in done
-    known.set()
-    assert engine.run_out() == {"a": plain}
+    with engine.counted() as new:
+        opened_again_by(engine, monkeypatch, slow)
+        monkeypatch.setattr(engine.worker._worker._loader, "_deadline", 120.0)
+        engine.forget()
+        engine.add("a", prompt, tokens=8)
+        engine.add("b", fresh_prompt(40), tokens=4)
+        done = {}
+        while "b" not in done:
+            done.update({one.request_id: one for one in engine.step() if one.finished})
+        assert "a" not in done
+        known.set()
+        assert engine.run_out() == {"a": plain}
+    assert new["loaded_pages"] == 4 and new["failed_pages"] == 0, "it was loaded, not computed"
     engine.assert_nothing_held()
