@@ -43,6 +43,8 @@ class Contexts {
 };
 Contexts& driver_contexts();
 
+// For as long as it lives other threads' captures forbid this thread nothing; then again what they
+// did before. Thread: begins and ends on the same one; nests.
 class RelaxedCapture {
  public:
   explicit RelaxedCapture(Contexts& contexts);

@@ -27,7 +27,7 @@ class HostEngines final : public PageEngines {
 
 Result<std::unique_ptr<PageEngines>> make_page_engines(const CompiledLayout& layout,
                                                        const EngineWish& wish) {
-  // Here too, so that a value that only a GPU has a use for is not found out on the first GPU.
+  // For the host too, which has no bursts: else it would be found out on the first GPU.
   if (wish.backup_burst_bytes != 0 && wish.backup_burst_bytes < kLeastBackupBurst) {
     return fail(ErrorCode::kInvalidArgument,
                 "backup_burst_bytes: is " + std::to_string(wish.backup_burst_bytes) +
